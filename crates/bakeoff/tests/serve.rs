@@ -319,6 +319,12 @@ fn a_list_finds_by_words_kind_and_label_and_compares_what_is_ticked() {
         ["", "text=ALPHA", "label=colour", "label=colour%3Dbeta", "kind=bakeoff"].map(found),
         [2, 1, 2, 1, 0]
     );
+    let machine = house.get("/api/v1/hosts").json()["hosts"][0]["name"].as_str().unwrap().to_owned();
+    let of_machine = format!("machine={machine}");
+    assert_eq!(
+        [of_machine.as_str(), "machine=none", "target=NULL", "target=mysql", "factor=rate"].map(found),
+        [2, 0, 2, 0, 0]
+    );
     let listed = lab.json(&["runs", "list"]);
     let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
     let page = house.get(&format!("/compare?runs={}&runs={}", ids[0], ids[1]));
@@ -365,6 +371,17 @@ fn bake_offs_are_judged_tagged_and_have_a_history() {
         [400, 400, 200]
     );
     assert_eq!(house.get("/api/v1/runs?tag=fast").json()["found"], 1);
+    let found = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json()["found"].as_u64().unwrap();
+    let factors = ["factor=rate", "factor=rate%3D400", "factor=rate%3D300", "factor=rate&target=null"];
+    assert_eq!(factors.map(found), [2, 2, 0, 2]);
+    // A form that was loaded before does not overwrite it.
+    let form = format!("csrf={}&version=old&tags=mine&note=typed", house.csrf(&[]));
+    let typed = [("Content-Type", "application/x-www-form-urlencoded")];
+    let refused = house.ask("POST", &format!("/runs/{}/note", ids[0]), &typed, &form);
+    assert_eq!(refused.status, 409);
+    for part in ["Your text is in the form", "Tags: fast", "value=\"mine\"", ">typed</textarea>"] {
+        assert!(refused.body.contains(part), "{part}: {}", refused.body);
+    }
     assert_eq!(lab.json(&["runs", "tag", ids[0], "--remove", "fast"])["tags"], serde_json::json!([]));
 }
 

@@ -227,9 +227,10 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             return error(Format::Document, StatusCode::BAD_REQUEST, &why);
         }
     };
-    aside(&app, move |app| {
+    let is_long = wanted.needs_traits();
+    let list = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let rows = snapshot.select(&wanted);
+        let rows = app.listing.select(&snapshot, &wanted);
         let shown = rows.iter().skip(from).take(limit);
         let mut value = report::json::runs(shown.map(|row| &row.header));
         value["found"] = json!(rows.len());
@@ -237,8 +238,8 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         value["damaged"] = json!(snapshot.damaged);
         value["age_s"] = json!(app.listing.age_s());
         document(StatusCode::OK, &value)
-    })
-    .await
+    };
+    if is_long { alone(&app, list).await } else { aside(&app, list).await }
 }
 
 /// `GET /api/v1/runs/ID`.

@@ -1,4 +1,4 @@
-//! What a plan executes, and with whose rights: a reader sees it before submitting the plan.
+//! Commands of a plan and their accounts, which a reader sees before submitting the plan.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;

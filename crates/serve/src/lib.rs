@@ -38,6 +38,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traits;
 mod view;
 mod view_history;
 mod view_now;

@@ -15,6 +15,8 @@ use archive::{Archive, ArchiveError, Filter, Note};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
+use crate::traits::{Known, Traits};
+
 /// Interval between two looks at the folders.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rest after a reading, in times of its duration.
@@ -64,6 +66,12 @@ pub(crate) struct Wanted {
     pub(crate) labels: Vec<(String, Option<String>)>,
     /// Tags that the run must have.
     pub(crate) tags: Vec<String>,
+    /// Name of the machine.
+    pub(crate) machine: Option<String>,
+    /// Part of a target, in lower case.
+    pub(crate) target: Option<String>,
+    /// Factors: a name, and optionally a level.
+    pub(crate) factors: Vec<(String, Option<String>)>,
     /// First and last day, as text that sorts by time: `2026-11-25`.
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
@@ -76,6 +84,7 @@ pub(crate) struct Listing {
     current: Mutex<Arc<Snapshot>>,
     /// Time at which the list was as the archive, on the monotonic clock.
     known_ns: AtomicU64,
+    traits: Known,
 }
 
 impl Listing {
@@ -83,7 +92,7 @@ impl Listing {
     pub(crate) fn new(archive: Archive) -> Result<Self, ArchiveError> {
         let known_ns = AtomicU64::new(Monotonic.now_ns());
         let current = Mutex::new(Arc::new(read(&archive)?));
-        Ok(Self { archive, current, known_ns })
+        Ok(Self { archive, current, known_ns, traits: Known::default() })
     }
 
     /// Makes the list look that much older.
@@ -108,9 +117,18 @@ impl Listing {
         let began_ns = Monotonic.now_ns();
         // An unreadable archive leaves the last state; the pages of its runs then say what is wrong.
         if let Ok(new) = read(&self.archive) {
+            self.traits.keep(new.rows.iter().map(|row| &row.header));
             *self.current.lock().expect(LOCK) = Arc::new(new);
             self.known_ns.store(began_ns, Ordering::Relaxed);
         }
+    }
+
+    /// The rows that `wanted` selects, newest first.
+    pub(crate) fn select<'a>(&self, snapshot: &'a Snapshot, wanted: &Wanted) -> Vec<&'a Row> {
+        let has = |row: &&Row| {
+            !wanted.needs_traits() || wanted.has_traits(&self.traits.of(&self.archive, &row.header))
+        };
+        snapshot.rows.iter().filter(|row| wanted.takes(row)).filter(has).collect()
     }
 
     /// Follows the archive until `is_over`.
@@ -136,11 +154,6 @@ impl Listing {
 const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Snapshot {
-    /// The rows that `wanted` selects, newest first.
-    pub(crate) fn select(&self, wanted: &Wanted) -> Vec<&Row> {
-        self.rows.iter().filter(|row| wanted.takes(row)).collect()
-    }
-
     /// The run that `text` names: an id, a unique beginning, or a short name. Runs of a bake-off are not in
     /// the list; only their whole id names them.
     pub(crate) fn find(&self, text: &str) -> Option<RunId> {
@@ -157,6 +170,24 @@ impl Snapshot {
 }
 
 impl Wanted {
+    /// Whether the runs themselves must be read, once.
+    pub(crate) fn needs_traits(&self) -> bool {
+        self.machine.is_some() || self.target.is_some() || !self.factors.is_empty()
+    }
+
+    fn has_traits(&self, traits: &Traits) -> bool {
+        let has_factor = |(name, level): &(String, Option<String>)| {
+            let levels = traits.factors.get(name);
+            levels.is_some_and(|levels| level.as_ref().is_none_or(|level| levels.contains(level)))
+        };
+        self.machine.as_ref().is_none_or(|name| traits.machine.as_ref() == Some(name))
+            && self
+                .target
+                .as_ref()
+                .is_none_or(|part| traits.targets.iter().any(|target| target.contains(part)))
+            && self.factors.iter().all(has_factor)
+    }
+
     fn takes(&self, row: &Row) -> bool {
         let header = &row.header;
         let has_label = |(name, value): &(String, Option<String>)| {
@@ -277,7 +308,10 @@ mod tests {
     fn a_row_must_satisfy_every_condition() {
         let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
         let found = snapshot(vec![header(id, "Büffer pool", &[("host", "db7"), ("note", "a b")])]);
-        let count = |wanted: Wanted| found.select(&wanted).len();
+        let of = |snapshot: &Snapshot, wanted: &Wanted| {
+            snapshot.rows.iter().filter(|row| wanted.takes(row)).count()
+        };
+        let count = |wanted: Wanted| of(&found, &wanted);
         let words = |words: &[&str]| Wanted {
             words: words.iter().map(|word| word.to_lowercase()).collect(),
             ..Wanted::default()
@@ -294,7 +328,7 @@ mod tests {
         let tagged = Note::new(["slow".to_owned()], "Why is this SLOW").unwrap();
         let mut noted = found.clone();
         noted.rows[0] = row(found.rows[0].header.clone(), String::new(), tagged);
-        let of = |wanted: Wanted| noted.select(&wanted).len();
+        let of = |wanted: Wanted| of(&noted, &wanted);
         let tag = |tag: &str| Wanted { tags: vec![tag.to_owned()], ..Wanted::default() };
         assert_eq!([of(tag("slow")), of(tag("slo")), of(words(&["why"])), count(tag("slow"))], [1, 0, 1, 0]);
         let days = |since: &str, until: &str| Wanted {
@@ -311,6 +345,29 @@ mod tests {
             .map(count),
             [1, 0, 0]
         );
+    }
+
+    #[test]
+    fn a_run_is_found_by_its_machine_target_and_factors() {
+        let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
+        let traits = Traits {
+            machine: Some("db7".to_owned()),
+            targets: words(&["mysql://app@h/bench"]),
+            factors: [("pool".to_owned(), words(&["1G", "2G"]))].into(),
+        };
+        let has = |wanted: Wanted| wanted.has_traits(&traits);
+        let machine = |name: &str| Wanted { machine: Some(name.to_owned()), ..Wanted::default() };
+        assert_eq!([machine("db7"), machine("db")].map(has), [true, false]);
+        let target = |part: &str| Wanted { target: Some(part.to_owned()), ..Wanted::default() };
+        assert_eq!([target("mysql:"), target("redis:")].map(has), [true, false]);
+        let factor = |name: &str, level: Option<&str>| Wanted {
+            factors: vec![(name.to_owned(), level.map(str::to_owned))],
+            ..Wanted::default()
+        };
+        let asked =
+            [factor("pool", None), factor("pool", Some("2G")), factor("pool", Some("4G")), factor("x", None)];
+        assert_eq!(asked.map(has), [true, true, false, false]);
+        assert!(!machine("db7").has_traits(&Traits::default()), "what is unknown matches nothing");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use archive::{Archive, Entry, Queue, QueueState, Standing};
 use record::clock::WallAnchor;
-use record::run::{RunHeader, RunId};
+use record::run::{RunHeader, RunId, RunState};
 use serde_json::{Value, json};
 
 use crate::instruments::{Instruments, Seen};
@@ -22,6 +22,8 @@ pub(crate) const ENDED_MAX: u32 = 100;
 /// what is offered.
 const BEHIND_INTERVALS: usize = 3;
 const BEHIND_RATIO: f64 = 0.9;
+/// Time in which the process of a run that has ended begins to store it.
+const STORED_WITHIN_NS: u64 = 10_000_000_000;
 /// Results of runs that have ended and are shown.
 const RESULTS_MAX: usize = 5;
 /// Reason that a server without a queue lists none.
@@ -81,7 +83,15 @@ pub(crate) struct Monitor {
     instruments: Arc<Instruments>,
     trouble: Arc<Mutex<Option<String>>>,
     followed: Mutex<HashMap<RunId, Followed>>,
-    ended: Mutex<VecDeque<RunHeader>>,
+    ended: Mutex<Ended>,
+}
+
+/// Runs that ended while they were watched.
+#[derive(Debug, Default)]
+struct Ended {
+    /// Runs without a stored result yet, each with the time up to which one may come.
+    pending: Vec<(RunId, u64)>,
+    results: VecDeque<RunHeader>,
 }
 
 /// Facts read about a run so far.
@@ -137,7 +147,7 @@ impl Monitor {
         let gone: Vec<RunId> = followed.keys().filter(|id| !ids.contains(id)).copied().collect();
         followed.retain(|id, _| ids.contains(id));
         drop(followed);
-        let ended = self.ended(&gone);
+        let ended = self.ended(&gone, at_unix_ns);
         let ends = running.iter().map(|r: &Running| (r.header.id, r.expected_end_unix_ns));
         // A queue that has stopped starts nothing.
         let expected = if trouble.is_some() {
@@ -159,15 +169,22 @@ impl Monitor {
         }
     }
 
-    /// Remembers runs that have ended, and returns the last ones. One that was not stored has no result.
-    fn ended(&self, gone: &[RunId]) -> Vec<RunHeader> {
+    /// Results of the runs that ended last. One is stored a while after its last interval, if at all.
+    fn ended(&self, gone: &[RunId], now_unix_ns: u64) -> Vec<RunHeader> {
         let mut ended = self.ended.lock().expect(LOCK);
-        for header in gone.iter().filter_map(|id| self.archive.header(*id).ok()) {
-            ended.retain(|known| known.id != header.id);
-            ended.push_front(header);
-        }
-        ended.truncate(RESULTS_MAX);
-        ended.iter().cloned().collect()
+        let Ended { pending, results } = &mut *ended;
+        pending.extend(gone.iter().map(|id| (*id, now_unix_ns.saturating_add(STORED_WITHIN_NS))));
+        pending.retain(|(id, until)| {
+            let stored = self.archive.header(*id).ok().filter(|header| header.state != RunState::Running);
+            if let Some(header) = stored {
+                results.retain(|known| known.id != header.id);
+                results.push_front(header);
+                return false;
+            }
+            now_unix_ns < *until || self.archive.measured_now(*id).is_some() || self.archive.is_held(*id)
+        });
+        results.truncate(RESULTS_MAX);
+        results.iter().cloned().collect()
     }
 
     /// State of a run; `None` if no process conducts it.
@@ -314,7 +331,7 @@ impl Now {
 }
 
 impl Running {
-    /// What fails meanwhile: the load does less than is offered, and its backlog grows. `None` if the last
+    /// Reason to call a load behind: it does less than is offered, and its backlog grows. `None` if the last
     /// intervals do not show that.
     pub(crate) fn behind(&self) -> Option<String> {
         self.interval.as_ref()?;

@@ -1,4 +1,4 @@
-//! How an entry of the queue stands, in a word: an entry that is done may have failed.
+//! State of an entry of the queue with its verdict: an entry that is done may be INVALID.
 
 use archive::{Entry, QueueState, Wish};
 

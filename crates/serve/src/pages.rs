@@ -145,9 +145,10 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         Ok(read) => read,
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
-    aside(&app, move |app| {
+    let is_long = wanted.needs_traits();
+    let show = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let rows = snapshot.select(&wanted);
+        let rows = app.listing.select(&snapshot, &wanted);
         let pages = rows.len().div_ceil(ROWS).max(1);
         let page = fields.get("page").and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, pages);
         let shown = rows.iter().skip((page - 1) * ROWS).take(ROWS);
@@ -158,6 +159,9 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             text: value("text"),
             label: value("label"),
             tag: value("tag"),
+            machine: value("machine"),
+            target: value("target"),
+            factor: value("factor"),
             since: value("since"),
             until: value("until"),
             kinds: RunKind::ALL.iter().map(|k| (k.word(), k.word() == kind)).collect(),
@@ -173,13 +177,13 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             next: (page < pages).then(|| page_link(&fields, page + 1)),
         };
         html(StatusCode::OK, text(&page))
-    })
-    .await
+    };
+    if is_long { alone(&app, show).await } else { aside(&app, show).await }
 }
 
 /// Filters of the list that may stand once, and those that may stand several times.
-pub(crate) const FILTERS: [&str; 5] = ["text", "kind", "state", "since", "until"];
-pub(crate) const REPEATED: [&str; 2] = ["label", "tag"];
+pub(crate) const FILTERS: [&str; 7] = ["text", "kind", "state", "machine", "target", "since", "until"];
+pub(crate) const REPEATED: [&str; 3] = ["label", "tag", "factor"];
 
 /// The selection of a query, or the reason that a part of it is not understood.
 pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
@@ -205,6 +209,9 @@ pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
             .unwrap_or_default(),
         labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         tags: fields.all("tag").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect(),
+        machine: fields.given("machine"),
+        target: fields.given("target").map(|part| part.to_lowercase()),
+        factors: fields.all("factor").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         since: day("since")?,
         until: day("until")?,
     })
@@ -248,7 +255,7 @@ pub(crate) async fn about(
     aside(&app, read).await.unwrap_or_else(|why| of_archive(Format::Page, &why))
 }
 
-/// - `typed`: tags and text of a user whose change was refused, because another one has changed the note.
+/// - `typed`: tags and text of a refused change: another user has changed the note.
 fn about_page(
     app: &App,
     id: RunId,

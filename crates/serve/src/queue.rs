@@ -32,7 +32,7 @@ pub(crate) struct Outline {
     pub(crate) time_min_s: f64,
     /// Difference that the bake-off detects, in standard deviations between blocks.
     pub(crate) detectable_sd: Option<f64>,
-    /// Commands that it runs, and as whom.
+    /// Commands that it runs, with their accounts.
     pub(crate) runs: Vec<String>,
     /// Settings that can start a program, as parsed.
     pub(crate) settings: Vec<String>,

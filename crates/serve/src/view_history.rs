@@ -90,7 +90,7 @@ impl SeriesView {
     }
 }
 
-/// What the test for changes found. Runs that are too few to test are not unchanged.
+/// Result of the test for changes. Runs that are too few to test are not unchanged.
 fn found(runs: usize, untested: &Value, is_unchanged: bool) -> String {
     let untested = untested.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
     if untested >= runs {

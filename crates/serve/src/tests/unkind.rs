@@ -52,6 +52,9 @@ fn a_name_that_is_unknown_or_repeated_is_refused() {
         assert_eq!(desk.get(&format!("{path}?since=2026-11-26T23:00:00-05:00")).0, 400);
     }
     assert_eq!(desk.get("/api/v1/history?metric=p99&metric=p50").0, 400);
+    for path in ["/api/v1/queue?state=running", "/api/v1/hosts?limit=1", "/api/v1/events?run=x"] {
+        assert_eq!(desk.get(path).0, 400, "{path}");
+    }
 }
 
 #[test]
