@@ -92,6 +92,9 @@ async function fits(page, name) {
   await page.click("text=Compare the ticked runs");
   await page.waitForURL(/\/compare/);
   assert.match(await page.textContent("main"), /response p99/);
+  // The reason of an INVALID run is a sentence; it must not push the other runs out of sight.
+  const [table, view] = await page.evaluate(() => [document.querySelector("main table").scrollWidth, innerWidth]);
+  if (table > view) problems.push(`compare: a table of ${table} px in a window of ${view} px`);
   await page.screenshot({ path: `${shots}/compare.png`, fullPage: true });
   await accessible(page, "compare");
   // A tag and a note, found again; a metric over the runs.

@@ -18,6 +18,7 @@ use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{machines, machines_document};
 use crate::guard::{Fields, body, has_type, may_run};
 use crate::identity::{Identity, Peer, Role};
+use crate::listing::{READ_MAX, Selected};
 use crate::pages::{
     FILTERS, NotCompared, REPEATED, action_of, alone, aside, compared, find, history_wanted, wanted,
 };
@@ -230,11 +231,12 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
     let is_long = wanted.needs_traits();
     let list = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let rows = app.listing.select(&snapshot, &wanted);
+        let Selected { rows, unread } = app.listing.select(&snapshot, &wanted, READ_MAX);
         let shown = rows.iter().skip(from).take(limit);
         let mut value = report::json::runs(shown.map(|row| &row.header));
         value["found"] = json!(rows.len());
         value["from"] = json!(from);
+        value["unread"] = json!(unread);
         value["damaged"] = json!(snapshot.damaged);
         value["age_s"] = json!(app.listing.age_s());
         document(StatusCode::OK, &value)

@@ -252,7 +252,8 @@ pub(crate) fn version_of(note: &Note) -> String {
         digest.update(part);
         digest.update([0]);
     }
-    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let bytes = digest.finalize();
+    format!("{:016x}", u64::from_be_bytes(*bytes.first_chunk().expect("a digest has 32 bytes")))
 }
 
 /// Makes a change, with a line in the audit log before it and its outcome after it.

@@ -79,10 +79,9 @@ fn accounts(plan: &Plan) -> (String, String) {
     let id = nix::unistd::geteuid();
     let own = nix::unistd::User::from_uid(id).ok().flatten().map_or_else(|| id.to_string(), |user| user.name);
     let other = match (plan.has_server(), plan.server_user()) {
-        (false, _) => own.clone(),
         (true, Some(user)) => user.to_owned(),
         (true, None) if id.is_root() => "an unprivileged user made for the run".to_owned(),
-        (true, None) => own.clone(),
+        _ => own.clone(),
     };
     (own, other)
 }

@@ -21,6 +21,8 @@ use crate::traits::{Known, Traits};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rest after a reading, in times of its duration.
 const REST: u64 = 20;
+/// Most runs that a request reads for their machine, target and factors; the next request reads further ones.
+pub(crate) const READ_MAX: usize = 1_000;
 /// A folder that changed this recently may change again within the same tick of the file system's clock.
 const RECENT_NS: u64 = 100_000_000;
 
@@ -54,6 +56,15 @@ pub(crate) struct Snapshot {
 
 /// Times at which the folders changed, and the lengths of journals that are still written.
 type Stamp = Option<([i128; 3], u64)>;
+
+/// Rows that a request selects.
+#[derive(Debug, Default)]
+pub(crate) struct Selected<'a> {
+    /// Newest first.
+    pub(crate) rows: Vec<&'a Row>,
+    /// Runs that may belong to them, but were not read: a request reads only so many.
+    pub(crate) unread: usize,
+}
 
 /// Selection of rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,11 +135,27 @@ impl Listing {
     }
 
     /// The rows that `wanted` selects, newest first.
-    pub(crate) fn select<'a>(&self, snapshot: &'a Snapshot, wanted: &Wanted) -> Vec<&'a Row> {
-        let has = |row: &&Row| {
-            !wanted.needs_traits() || wanted.has_traits(&self.traits.of(&self.archive, &row.header))
-        };
-        snapshot.rows.iter().filter(|row| wanted.takes(row)).filter(has).collect()
+    ///
+    /// - `left`: most runs that are read for their machine, target and factors.
+    pub(crate) fn select<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        wanted: &Wanted,
+        mut left: usize,
+    ) -> Selected<'a> {
+        let mut selected = Selected::default();
+        for row in snapshot.rows.iter().filter(|row| wanted.takes(row)) {
+            if !wanted.needs_traits() {
+                selected.rows.push(row);
+                continue;
+            }
+            match self.traits.of(&self.archive, &row.header, &mut left) {
+                Some(traits) if wanted.has_traits(&traits) => selected.rows.push(row),
+                Some(_) => {}
+                None => selected.unread += 1,
+            }
+        }
+        selected
     }
 
     /// Follows the archive until `is_over`.
@@ -368,6 +395,22 @@ mod tests {
             [factor("pool", None), factor("pool", Some("2G")), factor("pool", Some("4G")), factor("x", None)];
         assert_eq!(asked.map(has), [true, true, false, false]);
         assert!(!machine("db7").has_traits(&Traits::default()), "what is unknown matches nothing");
+    }
+
+    #[test]
+    fn a_run_that_was_not_read_is_counted_and_read_by_the_next_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let listing = Listing::new(Archive::open(folder.path()).unwrap()).unwrap();
+        let ids = ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFA69G5FAV", "01ARZ3NDEKTSV4RRFFQ6000000"];
+        let sealed = |id: &&str| RunHeader { state: RunState::Sealed, ..header(id, "t", &[]) };
+        let rows = snapshot(ids.iter().map(sealed).collect());
+        let wanted = Wanted { machine: Some("db7".to_owned()), ..Wanted::default() };
+        let unread = || {
+            let selected = listing.select(&rows, &wanted, 2);
+            (selected.rows.len(), selected.unread)
+        };
+        assert_eq!([unread(), unread(), unread()], [(0, 1), (0, 0), (0, 0)]);
+        assert_eq!(listing.select(&rows, &Wanted::default(), 0).rows.len(), 3);
     }
 
     #[test]

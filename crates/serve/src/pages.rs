@@ -16,7 +16,7 @@ use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
 use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
-use crate::listing::{Row, Wanted};
+use crate::listing::{READ_MAX, Row, Selected, Wanted};
 use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
 use crate::queue::{Fault, Outline, Terms, check, priority, submission, summary};
 use crate::view::{moment, span};
@@ -148,7 +148,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
     let is_long = wanted.needs_traits();
     let show = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let rows = app.listing.select(&snapshot, &wanted);
+        let Selected { rows, unread } = app.listing.select(&snapshot, &wanted, READ_MAX);
         let pages = rows.len().div_ceil(ROWS).max(1);
         let page = fields.get("page").and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, pages);
         let shown = rows.iter().skip((page - 1) * ROWS).take(ROWS);
@@ -171,6 +171,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             all: snapshot.rows.len(),
             age: Some(app.listing.age_s()).filter(|s| *s >= AGE_SHOWN_S).map(|s| span(s as f64)),
             damaged: snapshot.damaged,
+            unread,
             page,
             pages,
             previous: (page > 1).then(|| page_link(&fields, page - 1)),

@@ -26,17 +26,18 @@ pub(crate) struct Known(Mutex<HashMap<RunId, Arc<Traits>>>);
 const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Known {
-    /// Traits of a run; read only if they are not known.
-    pub(crate) fn of(&self, archive: &Archive, header: &RunHeader) -> Arc<Traits> {
+    /// Traits of a run. If they are not known, they are read, and `left` is one less; `None` if it is 0.
+    pub(crate) fn of(&self, archive: &Archive, header: &RunHeader, left: &mut usize) -> Option<Arc<Traits>> {
         if let Some(known) = self.0.lock().expect(LOCK).get(&header.id) {
-            return known.clone();
+            return Some(known.clone());
         }
+        *left = left.checked_sub(1)?;
         let traits = Arc::new(read(archive, header));
         // A run that is still measured may get its numbers later.
         if header.state != RunState::Running {
             self.0.lock().expect(LOCK).insert(header.id, traits.clone());
         }
-        traits
+        Some(traits)
     }
 
     /// Forgets all runs but these.

@@ -111,8 +111,9 @@ impl EntryView {
 fn actions(entry: &Entry) -> Vec<Action> {
     match (entry.state, entry.wish) {
         (QueueState::Waiting, _) | (QueueState::Running, None) => vec![Action::Pause, Action::Cancel],
-        (QueueState::Running, Some(Wish::Pause)) => vec![Action::Resume, Action::Cancel],
-        (QueueState::Paused, _) => vec![Action::Resume, Action::Cancel],
+        (QueueState::Running, Some(Wish::Pause)) | (QueueState::Paused, _) => {
+            vec![Action::Resume, Action::Cancel]
+        }
         _ => Vec::new(),
     }
 }
@@ -196,6 +197,8 @@ pub(crate) struct RunsPage {
     /// Age of the list, if it is not of this moment.
     pub(crate) age: Option<String>,
     pub(crate) damaged: usize,
+    /// Runs that may match, but were not read.
+    pub(crate) unread: usize,
     pub(crate) page: usize,
     pub(crate) pages: usize,
     pub(crate) previous: Option<String>,
