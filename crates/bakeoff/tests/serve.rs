@@ -30,6 +30,16 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} is a text: {value}"))
 }
 
+/// Number of runs that a query finds, once all that it needs are read.
+fn found(house: &House, query: &str) -> u64 {
+    loop {
+        let document = house.get(&format!("/api/v1/runs?{query}")).json();
+        if document["unread"] == 0 {
+            return document["found"].as_u64().unwrap();
+        }
+    }
+}
+
 /// Checks that every entry has run to its end, once.
 fn assert_each_ran_once(lab: &Lab, entries: usize) {
     let queue = lab.json(&["queue", "list"]);
@@ -314,7 +324,7 @@ fn a_list_finds_by_words_kind_and_label_and_compares_what_is_ticked() {
         lab.run(&["load", "null:", "--rate", "200", "--time", "300ms", "--label", &label]);
     }
     let house = House::open(&lab, &[]);
-    let found = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json()["found"].as_u64().unwrap();
+    let found = |query: &str| found(&house, query);
     assert_eq!(
         ["", "text=ALPHA", "label=colour", "label=colour%3Dbeta", "kind=bakeoff"].map(found),
         [2, 1, 2, 1, 0]
@@ -371,7 +381,17 @@ fn bake_offs_are_judged_tagged_and_have_a_history() {
         [400, 400, 200]
     );
     assert_eq!(house.get("/api/v1/runs?tag=fast").json()["found"], 1);
-    let found = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json()["found"].as_u64().unwrap();
+    let found = |query: &str| found(&house, query);
+    let documents: Vec<Value> = ids.iter().map(|id| lab.json(&["runs", "show", id])).collect();
+    for word in ["better", "worse", "equivalent", "inconclusive"] {
+        let has = |document: &&Value| {
+            document["comparisons"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|pair| pair["verdict"] == word))
+        };
+        let expected = documents.iter().filter(has).count();
+        assert_eq!(found(&format!("verdict={word}")), expected as u64, "{word} {documents:?}");
+    }
     let factors = ["factor=rate", "factor=rate%3D400", "factor=rate%3D300", "factor=rate&target=null"];
     assert_eq!(factors.map(found), [2, 2, 0, 2]);
     // A form that was loaded before does not overwrite it.

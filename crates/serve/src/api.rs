@@ -18,7 +18,7 @@ use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{machines, machines_document};
 use crate::guard::{Fields, body, has_type, may_run};
 use crate::identity::{Identity, Peer, Role};
-use crate::listing::{READ_MAX, Selected};
+use crate::listing::{Selected, for_a_while};
 use crate::pages::{
     FILTERS, NotCompared, REPEATED, action_of, alone, aside, compared, find, history_wanted, wanted,
 };
@@ -228,10 +228,11 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             return error(Format::Document, StatusCode::BAD_REQUEST, &why);
         }
     };
-    let is_long = wanted.needs_traits();
+    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
     let list = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let Selected { rows, unread } = app.listing.select(&snapshot, &wanted, READ_MAX);
+        let Selected { rows, unread } =
+            app.listing.select(&snapshot, &wanted, app.printer.as_ref(), &mut for_a_while());
         let shown = rows.iter().skip(from).take(limit);
         let mut value = report::json::runs(shown.map(|row| &row.header));
         value["found"] = json!(rows.len());

@@ -3,7 +3,7 @@
 //! A thread reads the archive again when its folders change. It rests after each reading in proportion to the
 //! reading's time, so watching a large archive costs at most a twentieth of a CPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -11,18 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use analysis::Verdict;
 use archive::{Archive, ArchiveError, Filter, Note};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
-use crate::traits::{Known, Traits};
+use crate::printer::Printer;
+use crate::traits::{self, Known, Traits, is_judged};
 
 /// Interval between two looks at the folders.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rest after a reading, in times of its duration.
 const REST: u64 = 20;
-/// Most runs that a request reads for their machine, target and factors; the next request reads further ones.
-pub(crate) const READ_MAX: usize = 1_000;
+/// Time for which a request reads runs that a filter must know; the next request reads further ones.
+const READ_TIME_NS: u64 = 1_000_000_000;
 /// A folder that changed this recently may change again within the same tick of the file system's clock.
 const RECENT_NS: u64 = 100_000_000;
 
@@ -83,6 +85,8 @@ pub(crate) struct Wanted {
     pub(crate) target: Option<String>,
     /// Factors: a name, and optionally a level.
     pub(crate) factors: Vec<(String, Option<String>)>,
+    /// Verdict of one of its comparisons, of a bake-off that has ended.
+    pub(crate) verdict: Option<Verdict>,
     /// First and last day, as text that sorts by time: `2026-11-25`.
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
@@ -95,7 +99,8 @@ pub(crate) struct Listing {
     current: Mutex<Arc<Snapshot>>,
     /// Time at which the list was as the archive, on the monotonic clock.
     known_ns: AtomicU64,
-    traits: Known,
+    traits: Known<Traits>,
+    verdicts: Known<BTreeSet<String>>,
 }
 
 impl Listing {
@@ -103,7 +108,7 @@ impl Listing {
     pub(crate) fn new(archive: Archive) -> Result<Self, ArchiveError> {
         let known_ns = AtomicU64::new(Monotonic.now_ns());
         let current = Mutex::new(Arc::new(read(&archive)?));
-        Ok(Self { archive, current, known_ns, traits: Known::default() })
+        Ok(Self { archive, current, known_ns, traits: Known::default(), verdicts: Known::default() })
     }
 
     /// Makes the list look that much older.
@@ -129,6 +134,7 @@ impl Listing {
         // An unreadable archive leaves the last state; the pages of its runs then say what is wrong.
         if let Ok(new) = read(&self.archive) {
             self.traits.keep(new.rows.iter().map(|row| &row.header));
+            self.verdicts.keep(new.rows.iter().map(|row| &row.header).filter(|header| is_judged(header)));
             *self.current.lock().expect(LOCK) = Arc::new(new);
             self.known_ns.store(began_ns, Ordering::Relaxed);
         }
@@ -136,23 +142,38 @@ impl Listing {
 
     /// The rows that `wanted` selects, newest first.
     ///
-    /// - `left`: most runs that are read for their machine, target and factors.
+    /// - `may_read`: asked before a run is read for its machine, target and factors, or judged.
     pub(crate) fn select<'a>(
         &self,
         snapshot: &'a Snapshot,
         wanted: &Wanted,
-        mut left: usize,
+        printer: &dyn Printer,
+        may_read: &mut dyn FnMut() -> bool,
     ) -> Selected<'a> {
         let mut selected = Selected::default();
         for row in snapshot.rows.iter().filter(|row| wanted.takes(row)) {
-            if !wanted.needs_traits() {
+            let has_traits = !wanted.needs_traits() || {
+                let read = || traits::traits(&self.archive, row.header.id);
+                let Some(found) = self.traits.of(&row.header, may_read, read) else {
+                    selected.unread += 1;
+                    continue;
+                };
+                wanted.has_traits(&found)
+            };
+            let has_verdict = match wanted.verdict {
+                None => true,
+                Some(verdict) if has_traits => {
+                    let read = || traits::verdicts(printer, &self.archive, row.header.id);
+                    let Some(found) = self.verdicts.of(&row.header, may_read, read) else {
+                        selected.unread += 1;
+                        continue;
+                    };
+                    found.contains(verdict.word())
+                }
+                Some(_) => false,
+            };
+            if has_traits && has_verdict {
                 selected.rows.push(row);
-                continue;
-            }
-            match self.traits.of(&self.archive, &row.header, &mut left) {
-                Some(traits) if wanted.has_traits(&traits) => selected.rows.push(row),
-                Some(_) => {}
-                None => selected.unread += 1,
             }
         }
         selected
@@ -176,6 +197,12 @@ impl Listing {
             next_ns = Monotonic.now_ns() + REST * (Monotonic.now_ns() - began_ns);
         }
     }
+}
+
+/// Limit of the runs that a request reads: the time since now.
+pub(crate) fn for_a_while() -> impl FnMut() -> bool {
+    let until_ns = Monotonic.now_ns() + READ_TIME_NS;
+    move || Monotonic.now_ns() < until_ns
 }
 
 const LOCK: &str = "no thread panics while it holds this lock";
@@ -223,6 +250,7 @@ impl Wanted {
         let day = || crate::view::day(header.anchor.unix_ns);
         self.kind.is_none_or(|kind| header.kind == kind)
             && self.state.is_none_or(|state| header.state == state)
+            && (self.verdict.is_none() || is_judged(header))
             && self.labels.iter().all(has_label)
             && self.tags.iter().all(|tag| row.note.tags.contains(tag))
             && self.words.iter().all(|word| row.text.contains(word))
@@ -302,7 +330,29 @@ fn journals(archive: &Archive, rows: &[Row]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::printer::{Histories, HistoryWanted, PrintError};
+
+    /// A printer of bake-offs with one comparison.
+    #[derive(Debug)]
+    struct OneWorse;
+
+    impl Printer for OneWorse {
+        fn page(&self, _: &Archive, _: RunId) -> Result<String, PrintError> {
+            unreachable!("a list has no pages")
+        }
+        fn document(&self, _: &Archive, _: RunId) -> Result<Value, PrintError> {
+            Ok(json!({"comparisons": [{"verdict": "worse"}, {"verdict": null}]}))
+        }
+        fn compare(&self, _: &Archive, _: &[RunId]) -> Result<Value, PrintError> {
+            unreachable!("a list compares nothing")
+        }
+        fn history(&self, _: &Archive, _: &HistoryWanted) -> Result<Histories, PrintError> {
+            unreachable!("a list has no history")
+        }
+    }
 
     fn header(id: &str, title: &str, labels: &[(&str, &str)]) -> RunHeader {
         let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 1_764_000_000_000_000_000 };
@@ -405,12 +455,24 @@ mod tests {
         let sealed = |id: &&str| RunHeader { state: RunState::Sealed, ..header(id, "t", &[]) };
         let rows = snapshot(ids.iter().map(sealed).collect());
         let wanted = Wanted { machine: Some("db7".to_owned()), ..Wanted::default() };
-        let unread = || {
-            let selected = listing.select(&rows, &wanted, 2);
+        let counts = |rows: &Snapshot, wanted: &Wanted, mut left: u32| {
+            let mut may_read = || {
+                let may = left > 0;
+                left = left.saturating_sub(1);
+                may
+            };
+            let selected = listing.select(rows, wanted, &OneWorse, &mut may_read);
             (selected.rows.len(), selected.unread)
         };
-        assert_eq!([unread(), unread(), unread()], [(0, 1), (0, 0), (0, 0)]);
-        assert_eq!(listing.select(&rows, &Wanted::default(), 0).rows.len(), 3);
+        assert_eq!([2, 2, 0].map(|left| counts(&rows, &wanted, left)), [(0, 1), (0, 0), (0, 0)]);
+        assert_eq!(counts(&rows, &Wanted::default(), 0), (3, 0));
+        // Only a bake-off that has ended has a verdict.
+        let mut rows = rows.clone();
+        rows.rows[0].header.kind = RunKind::Bakeoff;
+        let verdict = |verdict| Wanted { verdict: Some(verdict), ..Wanted::default() };
+        let asked = [(Verdict::Worse, 0), (Verdict::Worse, 1), (Verdict::Better, 0)];
+        let found = asked.map(|(word, left)| counts(&rows, &verdict(word), left));
+        assert_eq!(found, [(0, 1), (1, 0), (0, 0)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use analysis::Verdict;
 use archive::{Action, ArchiveError};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, Request, State};
@@ -16,9 +17,10 @@ use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
 use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
-use crate::listing::{READ_MAX, Row, Selected, Wanted};
+use crate::listing::{Row, Selected, Wanted, for_a_while};
 use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
 use crate::queue::{Fault, Outline, Terms, check, priority, submission, summary};
+use crate::traits::VERDICTS;
 use crate::view::{moment, span};
 use crate::view_history::HistoryPage;
 use crate::view_now::Shown;
@@ -145,15 +147,16 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         Ok(read) => read,
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
-    let is_long = wanted.needs_traits();
+    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
     let show = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let Selected { rows, unread } = app.listing.select(&snapshot, &wanted, READ_MAX);
+        let Selected { rows, unread } =
+            app.listing.select(&snapshot, &wanted, app.printer.as_ref(), &mut for_a_while());
         let pages = rows.len().div_ceil(ROWS).max(1);
         let page = fields.get("page").and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, pages);
         let shown = rows.iter().skip((page - 1) * ROWS).take(ROWS);
         let value = |name: &str| fields.given(name).unwrap_or_default();
-        let (kind, state) = (value("kind"), value("state"));
+        let (kind, state, verdict) = (value("kind"), value("state"), value("verdict"));
         let page = RunsPage {
             here: "/runs",
             text: value("text"),
@@ -166,6 +169,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             until: value("until"),
             kinds: RunKind::ALL.iter().map(|k| (k.word(), k.word() == kind)).collect(),
             states: RunState::ALL.iter().map(|s| (s.word(), s.word() == state)).collect(),
+            verdicts: VERDICTS.iter().map(|v| (v.word(), v.word() == verdict)).collect(),
             rows: shown.map(|row| RowView::of(row)).collect(),
             found: rows.len(),
             all: snapshot.rows.len(),
@@ -183,7 +187,8 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
 }
 
 /// Filters of the list that may stand once, and those that may stand several times.
-pub(crate) const FILTERS: [&str; 7] = ["text", "kind", "state", "machine", "target", "since", "until"];
+pub(crate) const FILTERS: [&str; 8] =
+    ["text", "kind", "state", "verdict", "machine", "target", "since", "until"];
 pub(crate) const REPEATED: [&str; 3] = ["label", "tag", "factor"];
 
 /// The selection of a query, or the reason that a part of it is not understood.
@@ -194,6 +199,8 @@ pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
     };
     let kinds = || RunKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
     let states = || RunState::ALL.iter().map(|state| state.word()).collect::<Vec<_>>().join(", ");
+    let verdict = |word: &str| VERDICTS.into_iter().find(|verdict| verdict.word() == word);
+    let verdicts = || VERDICTS.map(Verdict::word).join(", ");
     let day = |name: &str| {
         // A moment would be cut to its day in another zone.
         let is_day = |text: &str| text.len() == "2026-11-25".len();
@@ -210,6 +217,7 @@ pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
             .unwrap_or_default(),
         labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         tags: fields.all("tag").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect(),
+        verdict: fields.read("verdict", verdict, verdicts)?,
         machine: fields.given("machine"),
         target: fields.given("target").map(|part| part.to_lowercase()),
         factors: fields.all("factor").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),

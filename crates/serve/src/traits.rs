@@ -1,13 +1,16 @@
-//! Machine, targets and factors of runs, for filters. Each run is read once, when first asked for.
+//! Machine, targets, factors and verdicts of runs, for filters. Each run is read once, when first asked for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use analysis::Verdict;
 use archive::Archive;
 use record::environment::Environment;
-use record::run::{RunHeader, RunId, RunState};
+use record::run::{RunHeader, RunId, RunKind, RunState};
+
+use crate::printer::Printer;
 
 /// Machine, targets and factors of a run. Those that cannot be read match no filter.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,25 +22,42 @@ pub(crate) struct Traits {
     pub(crate) factors: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Traits that were read.
-#[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashMap<RunId, Arc<Traits>>>);
+/// Verdicts of the comparisons of a bake-off.
+pub(crate) const VERDICTS: [Verdict; 4] =
+    [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive];
+
+/// Facts about runs that were read.
+#[derive(Debug)]
+pub(crate) struct Known<T>(Mutex<HashMap<RunId, Arc<T>>>);
 
 const LOCK: &str = "no thread panics while it holds this lock";
 
-impl Known {
-    /// Traits of a run. If they are not known, they are read, and `left` is one less; `None` if it is 0.
-    pub(crate) fn of(&self, archive: &Archive, header: &RunHeader, left: &mut usize) -> Option<Arc<Traits>> {
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Known<T> {
+    /// Facts about a run. If they are not known, they are read; `None` if that may not be done now.
+    pub(crate) fn of(
+        &self,
+        header: &RunHeader,
+        may_read: &mut dyn FnMut() -> bool,
+        read: impl FnOnce() -> T,
+    ) -> Option<Arc<T>> {
         if let Some(known) = self.0.lock().expect(LOCK).get(&header.id) {
             return Some(known.clone());
         }
-        *left = left.checked_sub(1)?;
-        let traits = Arc::new(read(archive, header));
+        if !may_read() {
+            return None;
+        }
+        let found = Arc::new(read());
         // A run that is still measured may get its numbers later.
         if header.state != RunState::Running {
-            self.0.lock().expect(LOCK).insert(header.id, traits.clone());
+            self.0.lock().expect(LOCK).insert(header.id, found.clone());
         }
-        Some(traits)
+        Some(found)
     }
 
     /// Forgets all runs but these.
@@ -50,8 +70,21 @@ impl Known {
     }
 }
 
-fn read(archive: &Archive, header: &RunHeader) -> Traits {
-    let id = header.id;
+/// Whether a run can have a verdict: a bake-off that is interrupted may get another one.
+pub(crate) fn is_judged(header: &RunHeader) -> bool {
+    let is_over = matches!(header.state, RunState::Sealed | RunState::Invalid | RunState::Failed);
+    header.kind == RunKind::Bakeoff && is_over
+}
+
+/// Verdicts of a bake-off; none if it cannot be read.
+pub(crate) fn verdicts(printer: &dyn Printer, archive: &Archive, id: RunId) -> BTreeSet<String> {
+    let document = printer.document(archive, id).unwrap_or_default();
+    let pairs = document["comparisons"].as_array().map(Vec::as_slice).unwrap_or_default();
+    pairs.iter().filter_map(|pair| pair["verdict"].as_str().map(str::to_owned)).collect()
+}
+
+/// Machine, targets and factors of a run.
+pub(crate) fn traits(archive: &Archive, id: RunId) -> Traits {
     let name_in = |machine: &Environment| machine.fact("host.name").map(str::to_owned);
     if !archive.is_bakeoff(id) {
         let Ok(run) = archive.run_summary(id) else { return Traits::default() };

@@ -191,6 +191,7 @@ pub(crate) struct RunsPage {
     pub(crate) until: String,
     pub(crate) kinds: Vec<(&'static str, bool)>,
     pub(crate) states: Vec<(&'static str, bool)>,
+    pub(crate) verdicts: Vec<(&'static str, bool)>,
     pub(crate) rows: Vec<RowView>,
     pub(crate) found: usize,
     pub(crate) all: usize,

@@ -45,6 +45,10 @@ fn a_name_that_is_unknown_or_repeated_is_refused() {
         }
     }
     for path in ["/runs", "/api/v1/runs"] {
+        assert_eq!(
+            [desk.get(&format!("{path}?verdict=wrse")).0, desk.get(&format!("{path}?verdict=worse")).0],
+            [400, 200]
+        );
         let (status, text) = desk.get(&format!("{path}?kind=load&kind=bakeoff"));
         assert!(status == 400 && text.contains("once"), "{path} {status} {text}");
         assert_eq!(desk.get(&format!("{path}?label=a&label=b&tag=x&tag=y")).0, 200, "each must hold");
