@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use archive::{Standing, TrialStanding};
 use askama::Template;
 use record::bakeoff::TrialState;
-use record::run::RunHeader;
+use record::run::{RunHeader, RunKind, RunState};
 use serde_json::Value;
 
 use crate::instruments::{Busy, Seen};
@@ -97,12 +97,14 @@ struct EndedView {
 impl EndedView {
     fn of(header: &RunHeader) -> Self {
         let (state, tone) = state_of(header.state);
+        // A bake-off that is sealed may have failed its gates.
+        let is_judged = header.kind == RunKind::Bakeoff && header.state == RunState::Sealed;
         Self {
             id: header.id.to_string(),
             title: header.title.clone(),
             kind: header.kind.word(),
             state,
-            tone,
+            tone: if is_judged { "even" } else { tone },
             reason: header.reason.clone().unwrap_or_default(),
         }
     }
