@@ -92,6 +92,9 @@ async function fits(page, name) {
   await page.click("text=Compare the ticked runs");
   await page.waitForURL(/\/compare/);
   assert.match(await page.textContent("main"), /response p99/);
+  // The reason of an INVALID run is a sentence; it must not push the other runs out of sight.
+  const [table, view] = await page.evaluate(() => [document.querySelector("main table").scrollWidth, innerWidth]);
+  if (table > view) problems.push(`compare: a table of ${table} px in a window of ${view} px`);
   await page.screenshot({ path: `${shots}/compare.png`, fullPage: true });
   await accessible(page, "compare");
   // A tag and a note, found again; a metric over the runs.
@@ -155,6 +158,35 @@ async function fits(page, name) {
   await context.close();
 }
 
+// The focus stays on its action while entries come and go: Enter must not cancel another one.
+{
+  const { context, page } = await open({ viewport: { width: 1000, height: 800 } });
+  await page.goto(`${url}/`);
+  const post = (path, body) => page.evaluate(async ([path, body]) => {
+    const answer = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`);
+    return answer.json();
+  }, [path, body]);
+  const submit = (title, priority) => post("/api/v1/queue", { plan: PLAN(title, 2), priority, not_before: "2099-01-01T00:00:00Z" });
+  const [alpha, beta] = [await submit("alpha", 2), await submit("beta", 1)];
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.id);
+  await page.focus("button[aria-label='cancel beta']");
+  await submit("gamma", 9);
+  await page.waitForSelector("button[aria-label='cancel gamma']");
+  assert.equal(await focused(), "cancel beta");
+  await page.keyboard.press("Enter");
+  const state = async (entry) => (await (await page.request.get(`${url}/api/v1/queue/${entry.id}`)).json()).state;
+  await page.waitForFunction(() => /cancelled/.test(document.querySelector("#now table").textContent));
+  assert.deepEqual([await state(alpha), await state(beta)], ["waiting", "cancelled"]);
+  // An action that is gone leaves the focus to the heading, not to a neighbour.
+  await page.waitForFunction(() => document.getElementById("live-state").textContent === "Live");
+  await page.focus("button[aria-label='cancel alpha']");
+  await post(`/api/v1/queue/${alpha.id}/cancel`, {});
+  await page.waitForFunction(() => !document.querySelector("button[aria-label='cancel alpha']"));
+  assert.equal(await focused(), "queue-title");
+  await context.close();
+}
+
 // Dark, and on a telephone.
 for (const [name, options] of [
   ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 900 } }],
@@ -166,6 +198,10 @@ for (const [name, options] of [
     await page.goto(`${url}${path}`).catch(() => {});
     const of = `${name}${path.replaceAll("/", "-")}`;
     await fits(page, of);
+    if (path === "/") {
+      const [right, view] = await page.evaluate(() => [document.querySelector("button[aria-label='cancel gamma']").getBoundingClientRect().right, innerWidth]);
+      if (right > view) problems.push(`${of}: the button ends at ${right} px in a window of ${view} px`);
+    }
     await accessible(page, of);
     await page.screenshot({ path: `${shots}/${of}.png`, fullPage: true });
   }

@@ -160,6 +160,8 @@ pub(crate) fn change(
         (Action::Pause, QueueState::Running) if wish == Some(Wish::Cancel) => Err(Refusal { action, state }),
         (Action::Pause, QueueState::Running) => Ok((state, Some(Wish::Pause))),
         (Action::Resume, QueueState::Paused) => Ok((QueueState::Waiting, None)),
+        // A wish to pause is taken back: if its process ends all the same, another one continues.
+        (Action::Resume, QueueState::Running) if wish == Some(Wish::Pause) => Ok((state, None)),
         (Action::Cancel, QueueState::Waiting | QueueState::Paused) => Ok((QueueState::Cancelled, None)),
         (Action::Cancel, QueueState::Running) => Ok((state, Some(Wish::Cancel))),
         _ => Err(Refusal { action, state }),
@@ -186,6 +188,8 @@ mod tests {
         assert_eq!(change(running, Some(Wish::Pause), Action::Cancel), Ok((running, Some(Wish::Cancel))));
         assert!(change(running, Some(Wish::Cancel), Action::Pause).is_err());
         assert!(change(running, None, Action::Resume).is_err());
+        assert_eq!(change(running, Some(Wish::Pause), Action::Resume), Ok((running, None)));
+        assert!(change(running, Some(Wish::Cancel), Action::Resume).is_err());
     }
 
     #[test]

@@ -30,6 +30,16 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} is a text: {value}"))
 }
 
+/// Number of runs that a query finds, once all that it needs are read.
+fn found(house: &House, query: &str) -> u64 {
+    loop {
+        let document = house.get(&format!("/api/v1/runs?{query}")).json();
+        if document["unread"] == 0 {
+            return document["found"].as_u64().unwrap();
+        }
+    }
+}
+
 /// Checks that every entry has run to its end, once.
 fn assert_each_ran_once(lab: &Lab, entries: usize) {
     let queue = lab.json(&["queue", "list"]);
@@ -314,10 +324,16 @@ fn a_list_finds_by_words_kind_and_label_and_compares_what_is_ticked() {
         lab.run(&["load", "null:", "--rate", "200", "--time", "300ms", "--label", &label]);
     }
     let house = House::open(&lab, &[]);
-    let found = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json()["found"].as_u64().unwrap();
+    let found = |query: &str| found(&house, query);
     assert_eq!(
         ["", "text=ALPHA", "label=colour", "label=colour%3Dbeta", "kind=bakeoff"].map(found),
         [2, 1, 2, 1, 0]
+    );
+    let machine = house.get("/api/v1/hosts").json()["hosts"][0]["name"].as_str().unwrap().to_owned();
+    let of_machine = format!("machine={machine}");
+    assert_eq!(
+        [of_machine.as_str(), "machine=none", "target=NULL", "target=mysql", "factor=rate"].map(found),
+        [2, 0, 2, 0, 0]
     );
     let listed = lab.json(&["runs", "list"]);
     let ids: Vec<&str> = listed["runs"].as_array().unwrap().iter().map(|run| text(run, "run")).collect();
@@ -365,6 +381,27 @@ fn bake_offs_are_judged_tagged_and_have_a_history() {
         [400, 400, 200]
     );
     assert_eq!(house.get("/api/v1/runs?tag=fast").json()["found"], 1);
+    let found = |query: &str| found(&house, query);
+    let documents: Vec<Value> = ids.iter().map(|id| lab.json(&["runs", "show", id])).collect();
+    for word in ["better", "worse", "equivalent", "inconclusive"] {
+        let has = |document: &&Value| {
+            document["comparisons"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|pair| pair["verdict"] == word))
+        };
+        let expected = documents.iter().filter(has).count();
+        assert_eq!(found(&format!("verdict={word}")), expected as u64, "{word} {documents:?}");
+    }
+    let factors = ["factor=rate", "factor=rate%3D400", "factor=rate%3D300", "factor=rate&target=null"];
+    assert_eq!(factors.map(found), [2, 2, 0, 2]);
+    // A form that was loaded before does not overwrite it.
+    let form = format!("csrf={}&version=old&tags=mine&note=typed", house.csrf(&[]));
+    let typed = [("Content-Type", "application/x-www-form-urlencoded")];
+    let refused = house.ask("POST", &format!("/runs/{}/note", ids[0]), &typed, &form);
+    assert_eq!(refused.status, 409);
+    for part in ["Your text is in the form", "Tags: fast", "value=\"mine\"", ">typed</textarea>"] {
+        assert!(refused.body.contains(part), "{part}: {}", refused.body);
+    }
     assert_eq!(lab.json(&["runs", "tag", ids[0], "--remove", "fast"])["tags"], serde_json::json!([]));
 }
 
@@ -408,6 +445,22 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
     load.wait().unwrap();
     let metrics = house.get("/metrics").body;
     assert!(metrics.contains("bakeoff_running 0\n") && !metrics.contains("bakeoff_load_done"), "{metrics}");
+    // A load that is behind says so, and its result is there when it ends.
+    let words =
+        ["load", "exec:sleep 0.1", "--rate", "40", "--threads", "1", "--time", "2s", "--interval", "200ms"];
+    let mut load = lab.command(&[&words[..], &["--warmup", "0s", "--title", "slow"]].concat());
+    let mut load = load.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut was_behind = false;
+    while load.try_wait().unwrap().is_none() {
+        was_behind |= house.get("/").body.contains("<b>Behind</b> done ");
+    }
+    let page = house.get("/").body;
+    assert!(was_behind, "{page}");
+    let ended = page.split("<h3>Ended</h3>").nth(1).unwrap_or_else(|| panic!("{page}"));
+    assert!(
+        ended.contains(">slow</a>") && ended.contains("<span class=\"word bad\">INVALID</span>"),
+        "{ended}"
+    );
     let children = processes_of(&house);
     house.end();
     assert!(

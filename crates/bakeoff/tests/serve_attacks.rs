@@ -406,7 +406,7 @@ fn a_role_that_reads_runs_and_removes_nothing() {
     // The audit log has the changes that were made, each with a name.
     assert_eq!(ask(&runner, "DELETE", &format!("/api/v1/runs/{run}"), "").status, 200);
     let audit = std::fs::read_to_string(lab.path("archive/audit.jsonl")).unwrap();
-    assert!(audit.lines().count() == 2 && !audit.contains("ann"), "{audit}");
+    assert!(audit.matches("\"action\"").count() == 2 && !audit.contains("ann"), "{audit}");
     assert!(audit.contains("\"who\":\"bob\"") && audit.contains("\"action\":\"remove\""), "{audit}");
     assert!(!audit.contains(RUN), "an audit log holds no token");
 }

@@ -1,6 +1,15 @@
 // Pages work without this script. With it, the queue follows what happens, and a plan is checked while it is written.
 "use strict";
 
+const FOCUSABLE = "a,button,summary,pre,[tabindex]";
+
+// Tells a part of the live page from every other, also after others were added or removed: where it leads, or its name.
+function keyOf(part) {
+  const own = part.form?.getAttribute("action") ?? part.getAttribute("href") ?? part.dataset.key ?? part.getAttribute("aria-label") ?? part.id;
+  const around = part.parentElement?.closest("[data-key]")?.dataset.key ?? "";
+  return `${part.localName} ${around} ${own}`;
+}
+
 function follow(place) {
   const SILENT_MS = 20000; // The server sends an event every 15 s at least.
   const state = document.getElementById("live-state");
@@ -25,15 +34,21 @@ function follow(place) {
     // Text that the reader selects stays as it is until the selection is gone.
     const selection = getSelection();
     if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
-    const open = [...place.querySelectorAll("details")].map((part) => part.open);
+    const open = new Map([...place.querySelectorAll("details")].map((part) => [keyOf(part), part.open]));
     const active = document.activeElement;
-    const focused = place.contains(active) ? [...place.querySelectorAll("a,button,summary,pre,[tabindex]")].indexOf(active) : -1;
-    const scrolled = [...place.querySelectorAll(".scroll")].map((part) => part.scrollLeft);
+    const key = active !== place && place.contains(active) ? keyOf(active) : null;
+    const section = key === null ? undefined : active.closest("section")?.getAttribute("aria-labelledby");
+    const scrolled = new Map([...place.querySelectorAll(".scroll")].map((part) => [keyOf(part), part.scrollLeft]));
     place.innerHTML = waiting;
     waiting = null;
-    place.querySelectorAll("details").forEach((part, i) => { part.open = open[i] ?? part.open; });
-    place.querySelectorAll(".scroll").forEach((part, i) => { part.scrollLeft = scrolled[i] ?? 0; });
-    if (focused >= 0) place.querySelectorAll("a,button,summary,pre,[tabindex]")[focused]?.focus({ preventScroll: true });
+    place.querySelectorAll("details").forEach((part) => { part.open = open.get(keyOf(part)) ?? part.open; });
+    place.querySelectorAll(".scroll").forEach((part) => { part.scrollLeft = scrolled.get(keyOf(part)) ?? 0; });
+    if (key === null) return;
+    // What had the focus may be gone. Its neighbour is another action: the heading gets the focus instead.
+    const same = [...place.querySelectorAll(FOCUSABLE)].find((part) => keyOf(part) === key);
+    const heading = section && document.getElementById(section);
+    if (heading) heading.tabIndex = -1;
+    (same ?? heading)?.focus({ preventScroll: true });
   };
   events.addEventListener("now", (event) => {
     waiting = JSON.parse(event.data).html;
@@ -67,11 +82,14 @@ function checkWhileTyping(area) {
     if (found.error) { line(told, "p", found.error).className = "bad"; return; }
     if (found.problems.length === 0) {
       line(told, "p", found.summary).className = "good";
-      if (found.commands.length > 0) {
+      if (found.runs.length === 0) line(told, "p", "It runs no command.");
+      for (const [title, lines] of [["What it runs", found.runs], ["Its settings", found.settings]]) {
+        if (lines.length === 0) continue;
         const part = told.appendChild(document.createElement("details"));
-        line(part, "summary", "What it runs");
+        part.open = lines === found.runs;
+        line(part, "summary", title);
         const list = part.appendChild(document.createElement("ul"));
-        found.commands.forEach((command) => line(list.appendChild(document.createElement("li")), "code", command));
+        lines.forEach((text) => line(list.appendChild(document.createElement("li")), "code", text));
       }
       return;
     }

@@ -118,11 +118,14 @@ pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
     let status = match why {
         ChangeError::NoQueue => StatusCode::FORBIDDEN,
         ChangeError::Queue(QueueError::NotFound { .. }) => StatusCode::NOT_FOUND,
-        ChangeError::Queue(
+        ChangeError::Open { .. }
+        | ChangeError::Changed
+        | ChangeError::Queue(
             QueueError::Refused(_) | QueueError::Ambiguous { .. } | QueueError::Taken { .. },
         ) => StatusCode::CONFLICT,
+        ChangeError::Note(_) if format == Format::Document => StatusCode::BAD_REQUEST,
         ChangeError::Queue(QueueError::Full) => StatusCode::TOO_MANY_REQUESTS,
-        ChangeError::Queue(QueueError::Secret) => StatusCode::UNPROCESSABLE_ENTITY,
+        ChangeError::Note(_) | ChangeError::Queue(QueueError::Secret) => StatusCode::UNPROCESSABLE_ENTITY,
         ChangeError::Archive(e) | ChangeError::Queue(QueueError::Archive(e)) => return of_archive(format, e),
         ChangeError::Queue(QueueError::Database { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
     };

@@ -14,11 +14,14 @@ use record::run::RunId;
 use serde_json::{Value, json};
 
 use crate::answer::{Format, Refusal, answer, document, error, of_archive, refused, unprinted};
-use crate::app::{App, ChangeError};
+use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{machines, machines_document};
 use crate::guard::{Fields, body, has_type, may_run};
 use crate::identity::{Identity, Peer, Role};
-use crate::pages::{HOW_MANY, action_of, alone, aside, compared, find, history_wanted, wanted};
+use crate::listing::{Selected, for_a_while};
+use crate::pages::{
+    FILTERS, NotCompared, REPEATED, action_of, alone, aside, compared, find, history_wanted, wanted,
+};
 use crate::printer::PrintError;
 use crate::queue::{Fault, Terms, check, problems, submission};
 use crate::view::{self, Expected};
@@ -42,13 +45,9 @@ const SAME_MAX: u32 = 30;
 pub(crate) async fn queue(State(app): Shared) -> Response {
     aside(&app, |app| {
         let now = app.monitor.look();
-        let entries = now.entries.iter().zip(&now.expected).map(|(entry, at)| view::entry(entry, *at));
-        let document_of = json!({
-            "schema": "bakeoff.queue/1",
-            "entries": entries.collect::<Vec<_>>(),
-            "not_listed": now.not_listed(),
-        });
-        document(StatusCode::OK, &document_of)
+        let mut value = json!({"schema": "bakeoff.queue/1"});
+        now.add_entries(&mut value);
+        document(StatusCode::OK, &value)
     })
     .await
 }
@@ -212,7 +211,11 @@ pub(crate) async fn act(
 
 /// `GET /api/v1/runs`.
 pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Response {
-    let fields = Fields::of(query.unwrap_or_default().as_bytes());
+    let read = Fields::of(query.unwrap_or_default().as_bytes());
+    let fields = match read.only(&[&FILTERS[..], &["from", "limit"]].concat(), &REPEATED) {
+        Ok(fields) => fields,
+        Err(why) => return error(Format::Document, StatusCode::BAD_REQUEST, &why),
+    };
     let number = |name: &str, default: usize| {
         let read = fields.read(name, |text| text.parse().ok(), || "a whole number".to_owned());
         read.map(|number| number.unwrap_or(default))
@@ -225,17 +228,21 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             return error(Format::Document, StatusCode::BAD_REQUEST, &why);
         }
     };
-    aside(&app, move |app| {
+    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
+    let list = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let rows = snapshot.select(&wanted);
+        let Selected { rows, unread } =
+            app.listing.select(&snapshot, &wanted, app.printer.as_ref(), &mut for_a_while());
         let shown = rows.iter().skip(from).take(limit);
         let mut value = report::json::runs(shown.map(|row| &row.header));
         value["found"] = json!(rows.len());
         value["from"] = json!(from);
+        value["unread"] = json!(unread);
         value["damaged"] = json!(snapshot.damaged);
+        value["age_s"] = json!(app.listing.age_s());
         document(StatusCode::OK, &value)
-    })
-    .await
+    };
+    if is_long { alone(&app, list).await } else { aside(&app, list).await }
 }
 
 /// `GET /api/v1/runs/ID`.
@@ -266,11 +273,11 @@ pub(crate) async fn remove(
 
 /// `GET /api/v1/compare?runs=A,B`.
 pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
-    let fields = Fields::of(query.unwrap_or_default().as_bytes());
-    alone(&app, move |app| match compared(app, &fields) {
+    let query = query.unwrap_or_default();
+    alone(&app, move |app| match compared(app, &query) {
         Ok(compared) => document(StatusCode::OK, &compared.document()),
-        Err(Some(why)) => unprinted(Format::Document, &why),
-        Err(None) => error(Format::Document, StatusCode::BAD_REQUEST, HOW_MANY),
+        Err(NotCompared::Unprinted(why)) => unprinted(Format::Document, &why),
+        Err(NotCompared::Query(why)) => error(Format::Document, StatusCode::BAD_REQUEST, &why),
     })
     .await
 }
@@ -287,10 +294,11 @@ pub(crate) async fn note(State(app): Shared, Path(id): Path<String>) -> Response
 }
 
 fn note_document(id: RunId, note: &Note) -> Value {
-    json!({"schema": "bakeoff.note/1", "run": id.to_string(), "tags": note.tags, "note": note.text})
+    let version = version_of(note);
+    json!({"schema": "bakeoff.note/1", "run": id.to_string(), "tags": note.tags, "note": note.text, "version": version})
 }
 
-/// `PUT /api/v1/runs/ID/note`: a document `{"tags", "note"}` in place of the last one.
+/// `PUT /api/v1/runs/ID/note`: a document `{"tags", "note", "version"}`; what is missing stays as it is.
 pub(crate) async fn set_note(
     State(app): Shared,
     Extension(who): Extension<Identity>,
@@ -304,30 +312,45 @@ pub(crate) async fn set_note(
         return Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
     let bytes = body(request.into_body(), Format::Document).await?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|e| bad_request(&format!("not JSON: {e}")))?;
-    let tags: Option<Vec<String>> = match &value["tags"] {
-        Value::Null => Some(Vec::new()),
-        Value::Array(tags) => tags.iter().map(|tag| tag.as_str().map(str::to_owned)).collect(),
-        _ => None,
-    };
-    let text = if value["note"].is_null() { Some("") } else { value["note"].as_str() };
-    let (Some(tags), Some(text), true) = (tags, text, value.is_object()) else {
-        return Err(bad_request("expected {\"tags\": [\"...\"], \"note\": \"...\"}"));
-    };
-    let note = Note::new(tags, text).map_err(|why| bad_request(&why.to_string()))?;
+    let edit = edit_of(&bytes)?;
     let stored = alone(&app, move |app| -> Result<Value, ChangeError> {
         let id = find(app, &id)?;
-        app.set_note(id, &note, &who, &peer.key())?;
-        Ok(note_document(id, &note))
+        Ok(note_document(id, &app.edit_note(id, edit, &who, &peer.key())?))
     });
     Ok(stored
         .await
         .map_or_else(|why| refused(Format::Document, &why), |value| document(StatusCode::OK, &value)))
 }
 
+fn edit_of(bytes: &Bytes) -> Result<Edit, Refusal> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|e| bad_request(&format!("not JSON: {e}")))?;
+    let wrong = || {
+        let form = "expected {\"tags\": [\"...\"], \"note\": \"...\", \"version\": \"...\"}, of which each may be missing";
+        bad_request(form)
+    };
+    let mut edit = Edit::default();
+    for (name, value) in value.as_object().ok_or_else(wrong)? {
+        let text = value.as_str().map(str::to_owned);
+        match name.as_str() {
+            "note" => edit.text = Some(text.ok_or_else(wrong)?),
+            "version" => edit.version = Some(text.ok_or_else(wrong)?),
+            "tags" => {
+                let tags = value.as_array().ok_or_else(wrong)?.iter();
+                let tags = tags.map(|tag| tag.as_str().map(str::to_owned)).collect::<Option<_>>();
+                edit.tags = Some(tags.ok_or_else(wrong)?);
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(edit)
+}
+
 /// `GET /api/v1/history`.
 pub(crate) async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response {
-    let wanted = history_wanted(&Fields::of(query.unwrap_or_default().as_bytes()));
+    let wanted = match history_wanted(&query.unwrap_or_default()) {
+        Ok((_, wanted)) => wanted,
+        Err(why) => return error(Format::Document, StatusCode::BAD_REQUEST, &why),
+    };
     match alone(&app, move |app| app.history(&wanted)).await {
         Ok(found) => document(StatusCode::OK, &found.document),
         Err(why) => unprinted(Format::Document, &why),

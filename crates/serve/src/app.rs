@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use archive::{Action, Archive, ArchiveError, Entry, Note, Queue, QueueError, Submission};
+use archive::{Action, Archive, ArchiveError, Entry, Note, Queue, QueueError, Submission, WrongNote};
 use record::clock::WallAnchor;
 use record::run::RunId;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
 use crate::identity::{Access, Identity};
@@ -60,6 +61,19 @@ pub(crate) enum ChangeError {
     /// The server is read-only.
     #[error("this server runs no plans: start it with --queue")]
     NoQueue,
+    /// An open entry of the queue would measure the bake-off again.
+    #[error(
+        "the entry {entry} of the queue has not ended, and would measure this bake-off again: cancel it first"
+    )]
+    Open {
+        /// The entry.
+        entry: RunId,
+    },
+    /// Another user has changed the note since it was read.
+    #[error("the note has changed since it was read: read it again")]
+    Changed,
+    #[error(transparent)]
+    Note(#[from] WrongNote),
     #[error(transparent)]
     Queue(#[from] QueueError),
     #[error(transparent)]
@@ -113,10 +127,10 @@ impl App {
             "title": new.title,
             "plan_sha256": new.plan_sha256,
             "priority": new.priority,
+            "not_before": new.not_before_unix_ns.map(view::rfc3339),
             "by": new.by,
         });
-        queue.audit(&audited("submit", &terms, who, from))?;
-        let entry = queue.submit(new)?;
+        let entry = audited(&mut queue, "submit", &terms, (who, from), |queue| Ok(queue.submit(new)?))?;
         drop(queue);
         self.changed();
         Ok(entry)
@@ -131,8 +145,9 @@ impl App {
         from: &str,
     ) -> Result<Entry, ChangeError> {
         let mut queue = self.queue()?;
-        queue.audit(&audited(action.word(), &json!({"id": id.to_string()}), who, from))?;
-        let entry = queue.act(id, action)?;
+        let what = json!({"id": id.to_string()});
+        let entry =
+            audited(&mut queue, action.word(), &what, (who, from), |queue| Ok(queue.act(id, action)?))?;
         drop(queue);
         self.changed();
         Ok(entry)
@@ -147,8 +162,9 @@ impl App {
         from: &str,
     ) -> Result<Entry, ChangeError> {
         let mut queue = self.queue()?;
-        queue.audit(&audited("prioritize", &json!({"id": id.to_string(), "priority": to}), who, from))?;
-        let entry = queue.prioritize(id, to)?;
+        let what = json!({"id": id.to_string(), "priority": to});
+        let change = |queue: &mut Queue| Ok(queue.prioritize(id, to)?);
+        let entry = audited(&mut queue, "prioritize", &what, (who, from), change)?;
         drop(queue);
         self.changed();
         Ok(entry)
@@ -156,26 +172,44 @@ impl App {
 
     /// Removes a run from the archive.
     pub(crate) fn remove(&self, id: RunId, who: &Identity, from: &str) -> Result<(), ChangeError> {
-        self.queue()?.audit(&audited("remove", &json!({"run": id.to_string()}), who, from))?;
-        self.archive.remove(id)?;
+        let what = json!({"run": id.to_string()});
+        let mut queue = self.queue()?;
+        audited(&mut queue, "remove", &what, (who, from), |queue| {
+            let is_of_it = |entry: &&Entry| entry.run == Some(id) && !entry.state.is_end();
+            if let Some(open) = queue.entries(0)?.iter().find(is_of_it) {
+                return Err(ChangeError::Open { entry: open.id });
+            }
+            Ok(self.archive.remove(id)?)
+        })?;
+        drop(queue);
         self.pages.forget(id);
         self.listing.refresh();
         Ok(())
     }
 
-    /// Stores tags and a note of a run.
-    pub(crate) fn set_note(
+    /// Changes tags and note of a run; returns what is stored.
+    pub(crate) fn edit_note(
         &self,
         id: RunId,
-        note: &Note,
+        edit: Edit,
         who: &Identity,
         from: &str,
-    ) -> Result<(), ChangeError> {
-        let what = json!({"run": id.to_string(), "tags": note.tags, "note": note.text});
-        self.queue()?.audit(&audited("note", &what, who, from))?;
-        self.archive.set_note(id, note)?;
+    ) -> Result<Note, ChangeError> {
+        let what = json!({"run": id.to_string(), "tags": edit.tags, "note": edit.text});
+        let mut queue = self.queue()?;
+        let stored = audited(&mut queue, "note", &what, (who, from), |_| {
+            let old = self.archive.note(id)?;
+            if edit.version.is_some_and(|version| version != version_of(&old)) {
+                return Err(ChangeError::Changed);
+            }
+            let tags = edit.tags.unwrap_or_else(|| old.tags.into_iter().collect());
+            let note = Note::new(tags, &edit.text.unwrap_or(old.text))?;
+            self.archive.set_note(id, &note)?;
+            Ok(self.archive.note(id)?)
+        })?;
+        drop(queue);
         self.listing.refresh();
-        Ok(())
+        Ok(stored)
     }
 
     /// Metrics over the newest runs, from memory if nothing has changed.
@@ -202,14 +236,48 @@ impl App {
     }
 }
 
-/// A line of the audit log.
-fn audited(action: &str, what: &Value, who: &Identity, from: &str) -> Value {
-    json!({
+/// A change of tags and note; what is missing stays as it is.
+#[derive(Debug, Default)]
+pub(crate) struct Edit {
+    /// Version that the user has read.
+    pub(crate) version: Option<String>,
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) text: Option<String>,
+}
+
+/// Version of a note: a digest of its content.
+pub(crate) fn version_of(note: &Note) -> String {
+    let mut digest = Sha256::new();
+    for part in note.tags.iter().chain([&note.text]) {
+        digest.update(part);
+        digest.update([0]);
+    }
+    let bytes = digest.finalize();
+    format!("{:016x}", u64::from_be_bytes(*bytes.first_chunk().expect("a digest has 32 bytes")))
+}
+
+/// Makes a change, with a line in the audit log before it and its outcome after it.
+fn audited<T>(
+    queue: &mut Queue,
+    action: &str,
+    what: &Value,
+    (who, from): (&Identity, &str),
+    change: impl FnOnce(&mut Queue) -> Result<T, ChangeError>,
+) -> Result<T, ChangeError> {
+    let (now, number) = (WallAnchor::now(), RunId::fresh(WallAnchor::now()).to_string());
+    queue.audit(&json!({
         "schema": "bakeoff.audit/1",
-        "at": view::rfc3339(WallAnchor::now().unix_ns),
+        "at": view::rfc3339(now.unix_ns),
+        "change": number,
         "action": action,
         "what": what,
         "who": who.name,
         "from": from,
-    })
+    }))?;
+    let changed = change(queue);
+    let outcome = changed.as_ref().map_or_else(|why| format!("refused: {why}"), |_| "done".to_owned());
+    let at = view::rfc3339(WallAnchor::now().unix_ns);
+    // A line that cannot be written leaves the outcome unknown; what is done stays done.
+    let _ = queue.audit(&json!({"schema": "bakeoff.audit/1", "at": at, "of": number, "outcome": outcome}));
+    changed
 }

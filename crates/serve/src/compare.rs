@@ -12,7 +12,7 @@ use crate::listing::Snapshot;
 use crate::printer::{PrintError, Printer};
 use crate::render;
 use crate::view::duration;
-use crate::view_page::{Column, ComparePage, HostView, Judged};
+use crate::view_page::{Cell, Column, ComparePage, HostView, Judged, state_of};
 
 /// Runs of a comparison.
 pub(crate) const RUNS_MIN: usize = 2;
@@ -21,7 +21,7 @@ pub(crate) const RUNS_MAX: usize = 8;
 const LOOKED_MAX: usize = 100;
 
 /// Numbers of a load that stand in the table: path in the document, name, and form.
-const NUMBERS: [(&[&str], &str, Form); 13] = [
+const NUMBERS: [(&[&str], &str, Form); 12] = [
     (&["workload"], "workload", Form::Text),
     (&["threads"], "threads", Form::Count),
     (&["offered_per_s"], "offered", Form::Rate),
@@ -34,7 +34,6 @@ const NUMBERS: [(&[&str], &str, Form); 13] = [
     (&["response_ns", "p99"], "response p99", Form::Span),
     (&["service_ns", "p50"], "service p50", Form::Span),
     (&["service_ns", "p99"], "service p99", Form::Span),
-    (&["verdict", "state"], "verdict", Form::Text),
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -136,17 +135,19 @@ impl Compared {
         });
         let is_load = |document: &Value| document["schema"] == "bakeoff.load/1";
         let mut rows = vec![
-            ("kind".to_owned(), self.headers.iter().map(|h| h.kind.word().to_owned()).collect()),
-            ("state".to_owned(), self.headers.iter().map(|h| h.state.word().to_owned()).collect()),
+            ("kind".to_owned(), self.headers.iter().map(|h| plain(h.kind.word().to_owned())).collect()),
+            ("state".to_owned(), self.headers.iter().map(state_cell).collect()),
         ];
         if self.documents.iter().any(is_load) {
             for (path, name, form) in NUMBERS {
-                rows.push((name.to_owned(), self.documents.iter().map(|d| cell(d, path, form)).collect()));
+                let of = |document| plain(cell(document, path, form));
+                rows.push((name.to_owned(), self.documents.iter().map(of).collect()));
             }
         }
         let labels: BTreeSet<&String> = self.headers.iter().flat_map(|header| header.labels.keys()).collect();
         for label in labels {
-            let of = |header: &RunHeader| header.labels.get(label).cloned().unwrap_or_else(|| "-".to_owned());
+            let value = |header: &RunHeader| header.labels.get(label).cloned();
+            let of = |header| plain(value(header).unwrap_or_else(|| "-".to_owned()));
             rows.push((format!("label {label}"), self.headers.iter().map(of).collect()));
         }
         let of_bakeoffs = self.headers.iter().zip(&self.documents);
@@ -171,18 +172,34 @@ impl Compared {
 
 fn cell(document: &Value, path: &[&str], form: Form) -> String {
     let value = path.iter().fold(document, |value, name| &value[*name]);
-    let is_bound = path.last().is_some_and(|name| {
-        let bounds = document[path[0]]["lower_bounds"].as_array();
-        bounds.is_some_and(|bounds| bounds.iter().any(|bound| bound.as_str() == Some(*name)))
-    });
+    let is_in = |list: &str| {
+        let bounds = document[path[0]][list].as_array().map(Vec::as_slice).unwrap_or_default();
+        path.last().is_some_and(|name| bounds.iter().any(|bound| bound.as_str() == Some(*name)))
+    };
+    // Unfinished events could still raise the value: as in a report, the weaker bound is shown.
+    let bound = match (is_in("lower_bounds"), is_in("upper_bounds")) {
+        (true, _) => ">= ",
+        (false, true) => "<= ",
+        (false, false) => "",
+    };
     let text = match form {
         Form::Text => value.as_str().map(str::to_owned),
         Form::Count => value.as_u64().map(|n| n.to_string()),
         Form::Rate => value.as_f64().map(|per_s| format!("{per_s:.1}/s")),
         Form::Span => value.as_u64().map(duration),
     };
-    // An event that had not ended can only raise it.
-    text.map_or("-".to_owned(), |text| if is_bound { format!(">= {text}") } else { text })
+    text.map_or("-".to_owned(), |text| format!("{bound}{text}"))
+}
+
+fn plain(text: String) -> Cell {
+    Cell { text, tone: "" }
+}
+
+/// State of a run, with the reason that it is not a good one.
+fn state_cell(header: &RunHeader) -> Cell {
+    let (word, tone) = state_of(header.state);
+    let reason = header.reason.as_ref().map(|reason| format!(": {reason}"));
+    Cell { text: format!("{word}{}", reason.unwrap_or_default()), tone }
 }
 
 fn verdicts_of(document: &Value) -> Vec<String> {
@@ -256,12 +273,15 @@ mod tests {
         let document = json!({
             "offered_per_s": null, "done": 0,
             "response_ns": {"p50": 410_000, "p99": 2_000_000, "lower_bounds": ["p99"]},
+            "service_ns": {"p50": 22_500_000, "p99": 1, "lower_bounds": ["p99"], "upper_bounds": ["p50", "p99"]},
         });
         assert_eq!(cell(&document, &["offered_per_s"], Form::Rate), "-");
         assert_eq!(cell(&document, &["done"], Form::Count), "0");
         assert_eq!(cell(&document, &["response_ns", "p50"], Form::Span), "0.41 ms");
         assert_eq!(cell(&document, &["response_ns", "p99"], Form::Span), ">= 2.0 ms");
-        assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), "-");
+        assert_eq!(cell(&document, &["service_ns", "p50"], Form::Span), "<= 22.5 ms");
+        assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), ">= 1 ns", "the weaker bound");
+        assert_eq!(cell(&document, &["service_ns", "max"], Form::Span), "-");
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
             return no(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large");
         }
     }
+    if let Some(name) = query_for_nobody(request.uri()) {
+        return no(StatusCode::BAD_REQUEST, &format!("unknown `{name}`: this address has no parameters"));
+    }
     if !is_open(request.uri().path()) {
         match identify(&app, &peer, request.headers(), now_ns) {
             Ok(identity) => drop(request.extensions_mut().insert(identity)),
@@ -66,6 +69,16 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         }
     }
     next.run(request).await
+}
+
+/// First name in a query to an address of the API without parameters.
+fn query_for_nobody(uri: &Uri) -> Option<String> {
+    let reads = ["/api/v1/runs", "/api/v1/history", "/api/v1/compare"];
+    if !uri.path().starts_with("/api/") || reads.contains(&uri.path()) {
+        return None;
+    }
+    let Fields(fields) = Fields::of(uri.query()?.as_bytes());
+    fields.into_iter().next().map(|(name, _)| name)
 }
 
 /// Paths that need no identity: they show nothing of the archive.
@@ -194,6 +207,23 @@ impl Fields {
             (next(), next())
         });
         Self(pairs.collect())
+    }
+
+    /// Refuses a name that is neither in `once` nor in `often`, and one of `once` that occurs again: a filter
+    /// that is not understood must not look as if it had been applied.
+    pub(crate) fn only(self, once: &[&str], often: &[&str]) -> Result<Self, String> {
+        let mut seen = Vec::new();
+        for (name, _) in &self.0 {
+            let name = name.as_str();
+            if !once.contains(&name) && !often.contains(&name) {
+                return Err(format!("unknown `{name}`: expected {}", [once, often].concat().join(", ")));
+            }
+            if once.contains(&name) && seen.contains(&name) {
+                return Err(format!("`{name}` may stand only once"));
+            }
+            seen.push(name);
+        }
+        Ok(self)
     }
 
     /// The first value of a field.

@@ -3,21 +3,28 @@
 //! A thread reads the archive again when its folders change. It rests after each reading in proportion to the
 //! reading's time, so watching a large archive costs at most a twentieth of a CPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use analysis::Verdict;
 use archive::{Archive, ArchiveError, Filter, Note};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::{RunHeader, RunId, RunKind, RunState};
+
+use crate::printer::Printer;
+use crate::traits::{self, Known, Traits, is_judged};
 
 /// Interval between two looks at the folders.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rest after a reading, in times of its duration.
 const REST: u64 = 20;
+/// Time for which a request reads runs that a filter must know; the next request reads further ones.
+const READ_TIME_NS: u64 = 1_000_000_000;
 /// A folder that changed this recently may change again within the same tick of the file system's clock.
 const RECENT_NS: u64 = 100_000_000;
 
@@ -52,6 +59,15 @@ pub(crate) struct Snapshot {
 /// Times at which the folders changed, and the lengths of journals that are still written.
 type Stamp = Option<([i128; 3], u64)>;
 
+/// Rows that a request selects.
+#[derive(Debug, Default)]
+pub(crate) struct Selected<'a> {
+    /// Newest first.
+    pub(crate) rows: Vec<&'a Row>,
+    /// Runs that may belong to them, but were not read: a request reads only so many.
+    pub(crate) unread: usize,
+}
+
 /// Selection of rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
@@ -63,6 +79,14 @@ pub(crate) struct Wanted {
     pub(crate) labels: Vec<(String, Option<String>)>,
     /// Tags that the run must have.
     pub(crate) tags: Vec<String>,
+    /// Name of the machine.
+    pub(crate) machine: Option<String>,
+    /// Part of a target, in lower case.
+    pub(crate) target: Option<String>,
+    /// Factors: a name, and optionally a level.
+    pub(crate) factors: Vec<(String, Option<String>)>,
+    /// Verdict of one of its comparisons, of a bake-off that has ended.
+    pub(crate) verdict: Option<Verdict>,
     /// First and last day, as text that sorts by time: `2026-11-25`.
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
@@ -73,13 +97,30 @@ pub(crate) struct Wanted {
 pub(crate) struct Listing {
     archive: Archive,
     current: Mutex<Arc<Snapshot>>,
+    /// Time at which the list was as the archive, on the monotonic clock.
+    known_ns: AtomicU64,
+    traits: Known<Traits>,
+    verdicts: Known<BTreeSet<String>>,
 }
 
 impl Listing {
     /// Reads the archive.
     pub(crate) fn new(archive: Archive) -> Result<Self, ArchiveError> {
+        let known_ns = AtomicU64::new(Monotonic.now_ns());
         let current = Mutex::new(Arc::new(read(&archive)?));
-        Ok(Self { archive, current })
+        Ok(Self { archive, current, known_ns, traits: Known::default(), verdicts: Known::default() })
+    }
+
+    /// Makes the list look that much older.
+    #[cfg(test)]
+    pub(crate) fn age_by(&self, seconds: u64) {
+        self.known_ns.fetch_sub(seconds * 1_000_000_000, Ordering::Relaxed);
+    }
+
+    /// Seconds since the list was last known to be as the archive: a large archive that changes is not read
+    /// again at once.
+    pub(crate) fn age_s(&self) -> u64 {
+        Monotonic.now_ns().saturating_sub(self.known_ns.load(Ordering::Relaxed)) / 1_000_000_000
     }
 
     /// The latest state.
@@ -89,10 +130,53 @@ impl Listing {
 
     /// Reads the archive now: after a change of our own.
     pub(crate) fn refresh(&self) {
+        let began_ns = Monotonic.now_ns();
         // An unreadable archive leaves the last state; the pages of its runs then say what is wrong.
         if let Ok(new) = read(&self.archive) {
+            self.traits.keep(new.rows.iter().map(|row| &row.header));
+            self.verdicts.keep(new.rows.iter().map(|row| &row.header).filter(|header| is_judged(header)));
             *self.current.lock().expect(LOCK) = Arc::new(new);
+            self.known_ns.store(began_ns, Ordering::Relaxed);
         }
+    }
+
+    /// The rows that `wanted` selects, newest first.
+    ///
+    /// - `may_read`: asked before a run is read for its machine, target and factors, or judged.
+    pub(crate) fn select<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        wanted: &Wanted,
+        printer: &dyn Printer,
+        may_read: &mut dyn FnMut() -> bool,
+    ) -> Selected<'a> {
+        let mut selected = Selected::default();
+        for row in snapshot.rows.iter().filter(|row| wanted.takes(row)) {
+            let has_traits = !wanted.needs_traits() || {
+                let read = || traits::traits(&self.archive, row.header.id);
+                let Some(found) = self.traits.of(&row.header, may_read, read) else {
+                    selected.unread += 1;
+                    continue;
+                };
+                wanted.has_traits(&found)
+            };
+            let has_verdict = match wanted.verdict {
+                None => true,
+                Some(verdict) if has_traits => {
+                    let read = || traits::verdicts(printer, &self.archive, row.header.id);
+                    let Some(found) = self.verdicts.of(&row.header, may_read, read) else {
+                        selected.unread += 1;
+                        continue;
+                    };
+                    found.contains(verdict.word())
+                }
+                Some(_) => false,
+            };
+            if has_traits && has_verdict {
+                selected.rows.push(row);
+            }
+        }
+        selected
     }
 
     /// Follows the archive until `is_over`.
@@ -101,26 +185,29 @@ impl Listing {
         while !is_over() {
             std::thread::sleep(LOOK_EVERY);
             let old = self.snapshot();
-            if Monotonic.now_ns() < next_ns
-                || (old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp)
-            {
+            let began_ns = Monotonic.now_ns();
+            if old.stamp.is_some() && stamp(&self.archive, &old.rows) == old.stamp {
+                self.known_ns.store(began_ns, Ordering::Relaxed);
                 continue;
             }
-            let began_ns = Monotonic.now_ns();
+            if began_ns < next_ns {
+                continue;
+            }
             self.refresh();
             next_ns = Monotonic.now_ns() + REST * (Monotonic.now_ns() - began_ns);
         }
     }
 }
 
+/// Limit of the runs that a request reads: the time since now.
+pub(crate) fn for_a_while() -> impl FnMut() -> bool {
+    let until_ns = Monotonic.now_ns() + READ_TIME_NS;
+    move || Monotonic.now_ns() < until_ns
+}
+
 const LOCK: &str = "no thread panics while it holds this lock";
 
 impl Snapshot {
-    /// The rows that `wanted` selects, newest first.
-    pub(crate) fn select(&self, wanted: &Wanted) -> Vec<&Row> {
-        self.rows.iter().filter(|row| wanted.takes(row)).collect()
-    }
-
     /// The run that `text` names: an id, a unique beginning, or a short name. Runs of a bake-off are not in
     /// the list; only their whole id names them.
     pub(crate) fn find(&self, text: &str) -> Option<RunId> {
@@ -137,6 +224,24 @@ impl Snapshot {
 }
 
 impl Wanted {
+    /// Whether the runs themselves must be read, once.
+    pub(crate) fn needs_traits(&self) -> bool {
+        self.machine.is_some() || self.target.is_some() || !self.factors.is_empty()
+    }
+
+    fn has_traits(&self, traits: &Traits) -> bool {
+        let has_factor = |(name, level): &(String, Option<String>)| {
+            let levels = traits.factors.get(name);
+            levels.is_some_and(|levels| level.as_ref().is_none_or(|level| levels.contains(level)))
+        };
+        self.machine.as_ref().is_none_or(|name| traits.machine.as_ref() == Some(name))
+            && self
+                .target
+                .as_ref()
+                .is_none_or(|part| traits.targets.iter().any(|target| target.contains(part)))
+            && self.factors.iter().all(has_factor)
+    }
+
     fn takes(&self, row: &Row) -> bool {
         let header = &row.header;
         let has_label = |(name, value): &(String, Option<String>)| {
@@ -145,6 +250,7 @@ impl Wanted {
         let day = || crate::view::day(header.anchor.unix_ns);
         self.kind.is_none_or(|kind| header.kind == kind)
             && self.state.is_none_or(|state| header.state == state)
+            && (self.verdict.is_none() || is_judged(header))
             && self.labels.iter().all(has_label)
             && self.tags.iter().all(|tag| row.note.tags.contains(tag))
             && self.words.iter().all(|word| row.text.contains(word))
@@ -224,7 +330,29 @@ fn journals(archive: &Archive, rows: &[Row]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::printer::{Histories, HistoryWanted, PrintError};
+
+    /// A printer of bake-offs with one comparison.
+    #[derive(Debug)]
+    struct OneWorse;
+
+    impl Printer for OneWorse {
+        fn page(&self, _: &Archive, _: RunId) -> Result<String, PrintError> {
+            unreachable!("a list has no pages")
+        }
+        fn document(&self, _: &Archive, _: RunId) -> Result<Value, PrintError> {
+            Ok(json!({"comparisons": [{"verdict": "worse"}, {"verdict": null}]}))
+        }
+        fn compare(&self, _: &Archive, _: &[RunId]) -> Result<Value, PrintError> {
+            unreachable!("a list compares nothing")
+        }
+        fn history(&self, _: &Archive, _: &HistoryWanted) -> Result<Histories, PrintError> {
+            unreachable!("a list has no history")
+        }
+    }
 
     fn header(id: &str, title: &str, labels: &[(&str, &str)]) -> RunHeader {
         let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 1_764_000_000_000_000_000 };
@@ -257,7 +385,10 @@ mod tests {
     fn a_row_must_satisfy_every_condition() {
         let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
         let found = snapshot(vec![header(id, "Büffer pool", &[("host", "db7"), ("note", "a b")])]);
-        let count = |wanted: Wanted| found.select(&wanted).len();
+        let of = |snapshot: &Snapshot, wanted: &Wanted| {
+            snapshot.rows.iter().filter(|row| wanted.takes(row)).count()
+        };
+        let count = |wanted: Wanted| of(&found, &wanted);
         let words = |words: &[&str]| Wanted {
             words: words.iter().map(|word| word.to_lowercase()).collect(),
             ..Wanted::default()
@@ -274,7 +405,7 @@ mod tests {
         let tagged = Note::new(["slow".to_owned()], "Why is this SLOW").unwrap();
         let mut noted = found.clone();
         noted.rows[0] = row(found.rows[0].header.clone(), String::new(), tagged);
-        let of = |wanted: Wanted| noted.select(&wanted).len();
+        let of = |wanted: Wanted| of(&noted, &wanted);
         let tag = |tag: &str| Wanted { tags: vec![tag.to_owned()], ..Wanted::default() };
         assert_eq!([of(tag("slow")), of(tag("slo")), of(words(&["why"])), count(tag("slow"))], [1, 0, 1, 0]);
         let days = |since: &str, until: &str| Wanted {
@@ -291,6 +422,57 @@ mod tests {
             .map(count),
             [1, 0, 0]
         );
+    }
+
+    #[test]
+    fn a_run_is_found_by_its_machine_target_and_factors() {
+        let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
+        let traits = Traits {
+            machine: Some("db7".to_owned()),
+            targets: words(&["mysql://app@h/bench"]),
+            factors: [("pool".to_owned(), words(&["1G", "2G"]))].into(),
+        };
+        let has = |wanted: Wanted| wanted.has_traits(&traits);
+        let machine = |name: &str| Wanted { machine: Some(name.to_owned()), ..Wanted::default() };
+        assert_eq!([machine("db7"), machine("db")].map(has), [true, false]);
+        let target = |part: &str| Wanted { target: Some(part.to_owned()), ..Wanted::default() };
+        assert_eq!([target("mysql:"), target("redis:")].map(has), [true, false]);
+        let factor = |name: &str, level: Option<&str>| Wanted {
+            factors: vec![(name.to_owned(), level.map(str::to_owned))],
+            ..Wanted::default()
+        };
+        let asked =
+            [factor("pool", None), factor("pool", Some("2G")), factor("pool", Some("4G")), factor("x", None)];
+        assert_eq!(asked.map(has), [true, true, false, false]);
+        assert!(!machine("db7").has_traits(&Traits::default()), "what is unknown matches nothing");
+    }
+
+    #[test]
+    fn a_run_that_was_not_read_is_counted_and_read_by_the_next_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let listing = Listing::new(Archive::open(folder.path()).unwrap()).unwrap();
+        let ids = ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFA69G5FAV", "01ARZ3NDEKTSV4RRFFQ6000000"];
+        let sealed = |id: &&str| RunHeader { state: RunState::Sealed, ..header(id, "t", &[]) };
+        let rows = snapshot(ids.iter().map(sealed).collect());
+        let wanted = Wanted { machine: Some("db7".to_owned()), ..Wanted::default() };
+        let counts = |rows: &Snapshot, wanted: &Wanted, mut left: u32| {
+            let mut may_read = || {
+                let may = left > 0;
+                left = left.saturating_sub(1);
+                may
+            };
+            let selected = listing.select(rows, wanted, &OneWorse, &mut may_read);
+            (selected.rows.len(), selected.unread)
+        };
+        assert_eq!([2, 2, 0].map(|left| counts(&rows, &wanted, left)), [(0, 1), (0, 0), (0, 0)]);
+        assert_eq!(counts(&rows, &Wanted::default(), 0), (3, 0));
+        // Only a bake-off that has ended has a verdict.
+        let mut rows = rows.clone();
+        rows.rows[0].header.kind = RunKind::Bakeoff;
+        let verdict = |verdict| Wanted { verdict: Some(verdict), ..Wanted::default() };
+        let asked = [(Verdict::Worse, 0), (Verdict::Worse, 1), (Verdict::Better, 0)];
+        let found = asked.map(|(word, left)| counts(&rows, &verdict(word), left));
+        assert_eq!(found, [(0, 1), (1, 0), (0, 0)]);
     }
 
     #[test]

@@ -73,7 +73,8 @@ fn text(now: &Now, runs: usize) -> String {
     };
     let count = |state| f64::from(now.counts.get(&state).copied().unwrap_or(0));
     let states = QueueState::ALL.map(|state| (format!("{{state=\"{}\"}}", state.word()), count(state)));
-    family("bakeoff_queue_entries", "Entries of the queue by state.", states.to_vec());
+    let states = if now.unlisted.is_some() { Samples::new() } else { states.to_vec() };
+    family("bakeoff_queue_entries", "Entries of the queue by state.", states);
     family("bakeoff_runs", "Runs and bake-offs in the archive.", vec![(String::new(), runs as f64)]);
     family(
         "bakeoff_running",

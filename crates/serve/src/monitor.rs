@@ -1,12 +1,12 @@
 //! The state of this moment: queue, running bake-offs and loads, and their intervals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::sync::{Arc, Mutex};
 
 use archive::{Archive, Entry, Queue, QueueState, Standing};
 use record::clock::WallAnchor;
-use record::run::{RunHeader, RunId};
+use record::run::{RunHeader, RunId, RunState};
 use serde_json::{Value, json};
 
 use crate::instruments::{Instruments, Seen};
@@ -18,6 +18,16 @@ const INTERVALS_MAX: usize = 120;
 const NOTES_MAX: usize = 10;
 /// Entries that ended and are shown.
 pub(crate) const ENDED_MAX: u32 = 100;
+/// Intervals of a load that is behind: its backlog grows in all of them, and it does less than this part of
+/// what is offered.
+const BEHIND_INTERVALS: usize = 3;
+const BEHIND_RATIO: f64 = 0.9;
+/// Time in which the process of a run that has ended begins to store it.
+const STORED_WITHIN_NS: u64 = 10_000_000_000;
+/// Results of runs that have ended and are shown.
+const RESULTS_MAX: usize = 5;
+/// Reason that a server without a queue lists none.
+const READ_ONLY: &str = "not shown: this server is read-only";
 /// Trials of an order in a document; those of a longer one are counted only.
 const ORDER_MAX: usize = 600;
 /// Age of an interval, besides three of its lengths, up to which it counts as the present one.
@@ -40,6 +50,10 @@ pub(crate) struct Now {
     pub(crate) holder: Option<String>,
     /// Error that keeps the queue from going on.
     pub(crate) trouble: Option<String>,
+    /// Reason that the entries are not known.
+    pub(crate) unlisted: Option<String>,
+    /// Runs that ended last while this server watched them, newest first.
+    pub(crate) ended: Vec<RunHeader>,
 }
 
 /// A bake-off or a load that runs.
@@ -69,6 +83,15 @@ pub(crate) struct Monitor {
     instruments: Arc<Instruments>,
     trouble: Arc<Mutex<Option<String>>>,
     followed: Mutex<HashMap<RunId, Followed>>,
+    ended: Mutex<Ended>,
+}
+
+/// Runs that ended while they were watched.
+#[derive(Debug, Default)]
+struct Ended {
+    /// Runs without a stored result yet, each with the time up to which one may come.
+    pending: Vec<(RunId, u64)>,
+    results: VecDeque<RunHeader>,
 }
 
 /// Facts read about a run so far.
@@ -95,32 +118,36 @@ impl Monitor {
         instruments: Arc<Instruments>,
         trouble: Arc<Mutex<Option<String>>>,
     ) -> Self {
-        Self { archive, queue, instruments, trouble, followed: Mutex::default() }
+        Self { archive, queue, instruments, trouble, followed: Mutex::default(), ended: Mutex::default() }
     }
 
     /// Reads the state of this moment.
     pub(crate) fn look(&self) -> Now {
         let at_unix_ns = WallAnchor::now().unix_ns;
         let mut trouble = self.trouble.lock().expect(LOCK).clone();
-        let (entries, counts) = match self.queue.as_ref().map(|queue| listed(&queue.lock().expect(LOCK))) {
-            None => (Vec::new(), BTreeMap::new()),
-            Some(Ok(read)) => read,
+        let read = match self.queue.as_ref().map(|queue| listed(&queue.lock().expect(LOCK))) {
+            None => Err(READ_ONLY.to_owned()),
+            Some(Ok(read)) => Ok(read),
             Some(Err(why)) => {
                 trouble.get_or_insert(why.to_string());
-                (Vec::new(), BTreeMap::new())
+                Err(why.to_string())
             }
         };
+        let unlisted = read.as_ref().err().cloned();
+        let (entries, counts) = read.unwrap_or_default();
         let mut ids = self.archive.live_runs();
         ids.extend(entries.iter().filter(|e| e.state == QueueState::Running).filter_map(|e| e.run));
         ids.sort_unstable();
         ids.dedup();
         let mut followed = self.followed.lock().expect(LOCK);
-        followed.retain(|id, _| ids.contains(id));
         let mut running = Vec::new();
-        for id in ids {
-            running.extend(self.running(id, followed.entry(id).or_default(), at_unix_ns));
+        for id in &ids {
+            running.extend(self.running(*id, followed.entry(*id).or_default(), at_unix_ns));
         }
+        let gone: Vec<RunId> = followed.keys().filter(|id| !ids.contains(id)).copied().collect();
+        followed.retain(|id, _| ids.contains(id));
         drop(followed);
+        let ended = self.ended(&gone, at_unix_ns);
         let ends = running.iter().map(|r: &Running| (r.header.id, r.expected_end_unix_ns));
         // A queue that has stopped starts nothing.
         let expected = if trouble.is_some() {
@@ -137,7 +164,27 @@ impl Monitor {
             machine: self.instruments.seen(),
             holder: runner::holder_of_machine(),
             trouble,
+            unlisted,
+            ended,
         }
+    }
+
+    /// Results of the runs that ended last. One is stored a while after its last interval, if at all.
+    fn ended(&self, gone: &[RunId], now_unix_ns: u64) -> Vec<RunHeader> {
+        let mut ended = self.ended.lock().expect(LOCK);
+        let Ended { pending, results } = &mut *ended;
+        pending.extend(gone.iter().map(|id| (*id, now_unix_ns.saturating_add(STORED_WITHIN_NS))));
+        pending.retain(|(id, until)| {
+            let stored = self.archive.header(*id).ok().filter(|header| header.state != RunState::Running);
+            if let Some(header) = stored {
+                results.retain(|known| known.id != header.id);
+                results.push_front(header);
+                return false;
+            }
+            now_unix_ns < *until || self.archive.measured_now(*id).is_some() || self.archive.is_held(*id)
+        });
+        results.truncate(RESULTS_MAX);
+        results.iter().cloned().collect()
     }
 
     /// State of a run; `None` if no process conducts it.
@@ -257,20 +304,55 @@ impl Now {
 
     /// Document of the moment.
     pub(crate) fn document(&self) -> Value {
-        let entries = self.entries.iter().zip(&self.expected).map(|(entry, at)| view::entry(entry, *at));
-        json!({
+        let mut document = json!({
             "schema": "bakeoff.now/1",
             "at": view::rfc3339(self.at_unix_ns),
-            "entries": entries.collect::<Vec<_>>(),
             "running": self.running.iter().map(Running::document).collect::<Vec<_>>(),
+            "ended": self.ended.iter().map(report::json::listed).collect::<Vec<_>>(),
             "instruments": self.machine.document(),
             "machine_held_by": self.holder,
             "trouble": self.trouble,
-        })
+        });
+        self.add_entries(&mut document);
+        document
+    }
+
+    /// Adds the entries to a document: null if they are not known, with the reason.
+    pub(crate) fn add_entries(&self, document: &mut Value) {
+        let entries = self.entries.iter().zip(&self.expected).map(|(entry, at)| view::entry(entry, *at));
+        if let Some(why) = &self.unlisted {
+            (document["entries"], document["not_listed"]) = (Value::Null, Value::Null);
+            document["missing"] = json!({"entries": why, "not_listed": why});
+        } else {
+            document["entries"] = entries.collect();
+            document["not_listed"] = json!(self.not_listed());
+        }
     }
 }
 
 impl Running {
+    /// Reason to call a load behind: it does less than is offered, and its backlog grows. `None` if the last
+    /// intervals do not show that.
+    pub(crate) fn behind(&self) -> Option<String> {
+        self.interval.as_ref()?;
+        let begin = self.intervals.iter().rposition(Value::is_null).map_or(0, |gap| gap + 1);
+        let last = self.intervals[begin..].last_chunk::<BEHIND_INTERVALS>()?;
+        let number = |interval: &Value, name: &str| interval[name].as_f64();
+        let sum = |name: &str| last.iter().map(|interval| number(interval, name)).sum::<Option<f64>>();
+        let (offered, done) = (sum("offered_per_s")?, sum("achieved_per_s")?);
+        let grows = |pair: &[Value]| Some(number(&pair[1], "backlog")? > number(&pair[0], "backlog")?);
+        let is_behind =
+            done < BEHIND_RATIO * offered && last.windows(2).all(|pair| grows(pair) == Some(true));
+        let each = BEHIND_INTERVALS as f64;
+        is_behind.then(|| {
+            format!(
+                "done {:.1}/s of {:.1}/s offered in the last {BEHIND_INTERVALS} intervals; the backlog grows",
+                done / each,
+                offered / each
+            )
+        })
+    }
+
     fn document(&self) -> Value {
         let mut document = json!({
             "run": self.header.id.to_string(),
@@ -282,6 +364,7 @@ impl Running {
             "step": self.step,
             "notes": self.notes,
             "interval": self.interval,
+            "behind": self.behind(),
         });
         if let Some(standing) = &self.standing {
             view::add_trials(&mut document, standing, ORDER_MAX);
@@ -331,6 +414,32 @@ mod tests {
         followed.take(json!({"phase": "measure", "at_unix_ns": 1_000_000_000}));
         let end = |now_s: u64| followed.expected_end_unix_ns(now_s * 1_000_000_000);
         assert_eq!([2, 3, 4].map(end), [Some(3_000_000_000), Some(3_000_000_000), None]);
+    }
+
+    #[test]
+    fn a_load_that_does_less_than_is_offered_is_behind() {
+        let anchor = WallAnchor::now();
+        let running = |intervals: Vec<Value>| Running {
+            header: RunHeader::running(record::run::RunKind::Load, anchor, String::new(), String::new()),
+            standing: None,
+            interval: intervals.last().cloned(),
+            intervals,
+            notes: Vec::new(),
+            step: String::new(),
+            log: None,
+            expected_end_unix_ns: None,
+        };
+        let at = |offered: Value, done: f64, backlog: u64| json!({"offered_per_s": offered, "achieved_per_s": done, "backlog": backlog});
+        let slow = |backlog| at(json!(20.0), 5.0, backlog);
+        let behind = running(vec![slow(15), slow(30), slow(45)]).behind().unwrap();
+        assert!(behind.starts_with("done 5.0/s of 20.0/s offered"), "{behind}");
+        let not = |intervals| assert_eq!(running(intervals).behind(), None);
+        not(vec![slow(15), slow(30)]);
+        not(vec![slow(15), slow(30), slow(30)]);
+        not(vec![slow(15), Value::Null, slow(30), slow(45)]);
+        not((1..4).map(|n| at(json!(20.0), 19.0, n)).collect());
+        not((1..4).map(|n| at(Value::Null, 5.0, n)).collect());
+        not(vec![slow(15), slow(30), slow(45), Value::Null]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use archive::{Action, ArchiveError, Note};
+use analysis::Verdict;
+use archive::{Action, ArchiveError};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::header::SET_COOKIE;
@@ -12,20 +13,24 @@ use record::clock::{Clock as _, Monotonic};
 use record::run::{RunId, RunKind, RunState};
 
 use crate::answer::{Format, Refusal, error, html, of_archive, refused, run_page, see, unprinted};
-use crate::app::{App, ChangeError};
+use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
 use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
-use crate::listing::{Row, Wanted};
+use crate::listing::{Row, Selected, Wanted, for_a_while};
 use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
 use crate::queue::{Fault, Outline, Terms, check, priority, submission, summary};
-use crate::view::moment;
+use crate::traits::VERDICTS;
+use crate::view::{moment, span};
 use crate::view_history::HistoryPage;
 use crate::view_now::Shown;
 use crate::view_page::{
-    AboutPage, EntryPage, EntryView, HomePage, HostsPage, LoginPage, PlanPage, RowView, RunsPage, text,
+    AboutPage, EntryPage, EntryView, HomePage, HostsPage, LoginPage, PlanPage, RowView, RunsPage,
+    UncomparedPage, text,
 };
 
+/// Age of the list in seconds from which a page tells it.
+const AGE_SHOWN_S: u64 = 3;
 /// Rows on a page of the list.
 const ROWS: usize = 50;
 
@@ -136,41 +141,55 @@ pub(crate) fn action_of(word: &str) -> Option<Action> {
 
 /// `/runs`: the archive.
 pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Response {
-    let fields = Fields::of(query.unwrap_or_default().as_bytes());
-    let wanted = match wanted(&fields) {
-        Ok(wanted) => wanted,
+    let read =
+        Fields::of(query.unwrap_or_default().as_bytes()).only(&[&FILTERS[..], &["page"]].concat(), &REPEATED);
+    let (fields, wanted) = match read.and_then(|fields| wanted(&fields).map(|wanted| (fields, wanted))) {
+        Ok(read) => read,
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
-    aside(&app, move |app| {
+    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
+    let show = move |app: &App| {
         let snapshot = app.listing.snapshot();
-        let rows = snapshot.select(&wanted);
+        let Selected { rows, unread } =
+            app.listing.select(&snapshot, &wanted, app.printer.as_ref(), &mut for_a_while());
         let pages = rows.len().div_ceil(ROWS).max(1);
         let page = fields.get("page").and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, pages);
         let shown = rows.iter().skip((page - 1) * ROWS).take(ROWS);
         let value = |name: &str| fields.given(name).unwrap_or_default();
-        let (kind, state) = (value("kind"), value("state"));
+        let (kind, state, verdict) = (value("kind"), value("state"), value("verdict"));
         let page = RunsPage {
             here: "/runs",
             text: value("text"),
             label: value("label"),
             tag: value("tag"),
+            machine: value("machine"),
+            target: value("target"),
+            factor: value("factor"),
             since: value("since"),
             until: value("until"),
             kinds: RunKind::ALL.iter().map(|k| (k.word(), k.word() == kind)).collect(),
             states: RunState::ALL.iter().map(|s| (s.word(), s.word() == state)).collect(),
+            verdicts: VERDICTS.iter().map(|v| (v.word(), v.word() == verdict)).collect(),
             rows: shown.map(|row| RowView::of(row)).collect(),
             found: rows.len(),
             all: snapshot.rows.len(),
+            age: Some(app.listing.age_s()).filter(|s| *s >= AGE_SHOWN_S).map(|s| span(s as f64)),
             damaged: snapshot.damaged,
+            unread,
             page,
             pages,
             previous: (page > 1).then(|| page_link(&fields, page - 1)),
             next: (page < pages).then(|| page_link(&fields, page + 1)),
         };
         html(StatusCode::OK, text(&page))
-    })
-    .await
+    };
+    if is_long { alone(&app, show).await } else { aside(&app, show).await }
 }
+
+/// Filters of the list that may stand once, and those that may stand several times.
+pub(crate) const FILTERS: [&str; 8] =
+    ["text", "kind", "state", "verdict", "machine", "target", "since", "until"];
+pub(crate) const REPEATED: [&str; 3] = ["label", "tag", "factor"];
 
 /// The selection of a query, or the reason that a part of it is not understood.
 pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
@@ -180,8 +199,13 @@ pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
     };
     let kinds = || RunKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
     let states = || RunState::ALL.iter().map(|state| state.word()).collect::<Vec<_>>().join(", ");
+    let verdict = |word: &str| VERDICTS.into_iter().find(|verdict| verdict.word() == word);
+    let verdicts = || VERDICTS.map(Verdict::word).join(", ");
     let day = |name: &str| {
-        let read = |text: &str| Some(text.parse::<jiff::civil::Date>().ok()?.to_string());
+        // A moment would be cut to its day in another zone.
+        let is_day = |text: &str| text.len() == "2026-11-25".len();
+        let read =
+            |text: &str| Some(text.parse::<jiff::civil::Date>().ok().filter(|_| is_day(text))?.to_string());
         fields.read(name, read, || "a day such as 2026-11-25".to_owned())
     };
     Ok(Wanted {
@@ -193,13 +217,17 @@ pub(crate) fn wanted(fields: &Fields) -> Result<Wanted, String> {
             .unwrap_or_default(),
         labels: fields.all("label").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         tags: fields.all("tag").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect(),
+        verdict: fields.read("verdict", verdict, verdicts)?,
+        machine: fields.given("machine"),
+        target: fields.given("target").map(|part| part.to_lowercase()),
+        factors: fields.all("factor").map(str::trim).filter(|text| !text.is_empty()).map(label).collect(),
         since: day("since")?,
         until: day("until")?,
     })
 }
 
 fn page_link(fields: &Fields, page: usize) -> String {
-    let names = ["text", "kind", "state", "label", "tag", "since", "until"];
+    let names = [&FILTERS[..], &REPEATED[..]].concat();
     let of = |name: &&str| -> String {
         let values = fields.all(name).map(str::trim).filter(|value| !value.is_empty());
         values.map(|value| format!("{name}={}&", encoded(value))).collect::<Vec<_>>().concat()
@@ -232,26 +260,40 @@ pub(crate) async fn about(
     Path(id): Path<String>,
 ) -> Response {
     let may_run = who.role >= Role::Run;
-    let read = move |app: &App| -> Result<Response, ArchiveError> {
-        let id = find(app, &id)?;
-        let snapshot = app.listing.snapshot();
-        let listed = snapshot.rows.iter().find(|row| row.header.id == id).cloned();
-        let row = listed.map_or_else(|| app.archive.header(id).map(Row::alone), Ok)?;
-        let note = app.archive.note(id)?;
-        let page = AboutPage {
-            here: "/runs",
-            reason: row.header.reason.clone().unwrap_or_default(),
-            command: &row.header.command,
-            tags: note.tags.into_iter().collect::<Vec<_>>().join(" "),
-            note: note.text,
-            may_run,
-            may_remove: may_run && row.header.bakeoff.is_none(),
-            csrf: &app.access.csrf,
-            row: RowView::of(&row),
-        };
-        Ok(html(StatusCode::OK, text(&page)))
-    };
+    let read = move |app: &App| about_page(app, find(app, &id)?, may_run, None);
     aside(&app, read).await.unwrap_or_else(|why| of_archive(Format::Page, &why))
+}
+
+/// - `typed`: tags and text of a refused change: another user has changed the note.
+fn about_page(
+    app: &App,
+    id: RunId,
+    may_run: bool,
+    typed: Option<(String, String)>,
+) -> Result<Response, ArchiveError> {
+    let snapshot = app.listing.snapshot();
+    let listed = snapshot.rows.iter().find(|row| row.header.id == id).cloned();
+    let row = listed.map_or_else(|| app.archive.header(id).map(Row::alone), Ok)?;
+    let stored = app.archive.note(id)?;
+    let version = version_of(&stored);
+    let status = if typed.is_some() { StatusCode::CONFLICT } else { StatusCode::OK };
+    let stored = (stored.tags.into_iter().collect::<Vec<_>>().join(" "), stored.text);
+    let changed = typed.is_some().then(|| stored.clone());
+    let (tags, note) = typed.unwrap_or(stored);
+    let page = AboutPage {
+        here: "/runs",
+        reason: row.header.reason.clone().unwrap_or_default(),
+        command: &row.header.command,
+        changed,
+        version,
+        tags,
+        note,
+        may_run,
+        may_remove: may_run && row.header.bakeoff.is_none(),
+        csrf: &app.access.csrf,
+        row: RowView::of(&row),
+    };
+    Ok(html(status, text(&page)))
 }
 
 /// `POST /runs/ID/delete`, with the short name as a confirmation.
@@ -285,20 +327,30 @@ pub(crate) async fn note(
     may_run(&app, &who, Format::Page)?;
     let fields = form(&app, request).await?;
     let id = find(&app, &id).map_err(|why| Refusal::from(of_archive(Format::Page, &why)))?;
-    let tags = fields.get("tags").unwrap_or_default().split_whitespace().map(str::to_owned);
-    let note = match Note::new(tags, &fields.get("note").unwrap_or_default().replace("\r\n", "\n")) {
-        Ok(note) => note,
-        Err(why) => return Ok(error(Format::Page, StatusCode::UNPROCESSABLE_ENTITY, &why.to_string())),
+    let tags = fields.get("tags").unwrap_or_default().to_owned();
+    let note = fields.get("note").unwrap_or_default().replace("\r\n", "\n");
+    let edit = Edit {
+        // A form without a version is from a page of an older server.
+        version: Some(fields.get("version").unwrap_or_default().to_owned()),
+        tags: Some(tags.split_whitespace().map(str::to_owned).collect()),
+        text: Some(note.clone()),
     };
-    let stored = alone(&app, move |app| app.set_note(id, &note, &who, &peer.key())).await;
-    Ok(stored.map_or_else(|why| refused(Format::Page, &why), |()| see(&format!("/runs/{id}/about"))))
+    let store = move |app: &App| match app.edit_note(id, edit, &who, &peer.key()) {
+        Ok(_) => see(&format!("/runs/{id}/about")),
+        Err(ChangeError::Changed) => about_page(app, id, true, Some((tags, note)))
+            .unwrap_or_else(|_| refused(Format::Page, &ChangeError::Changed)),
+        Err(why) => refused(Format::Page, &why),
+    };
+    Ok(alone(&app, store).await)
 }
 
 /// `/history`: metrics over the newest runs, and where they changed.
 pub(crate) async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
-    let fields = Fields::of(query.as_bytes());
-    let wanted = history_wanted(&fields);
+    let (fields, wanted) = match history_wanted(&query) {
+        Ok(read) => read,
+        Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
+    };
     let read = move |app: &App| app.history(&wanted).map(|found| (found, app.listing.snapshot().rows.len()));
     match alone(&app, read).await {
         Ok((found, runs)) => {
@@ -312,14 +364,18 @@ pub(crate) async fn history(State(app): Shared, RawQuery(query): RawQuery) -> Re
 
 /// `/history/figures`: the page that `bakeoff history -o` writes.
 pub(crate) async fn history_figures(State(app): Shared, RawQuery(query): RawQuery) -> Response {
-    let wanted = history_wanted(&Fields::of(query.unwrap_or_default().as_bytes()));
+    let wanted = match history_wanted(&query.unwrap_or_default()) {
+        Ok((_, wanted)) => wanted,
+        Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
+    };
     let found = alone(&app, move |app| app.history(&wanted)).await;
     found.map_or_else(|why| unprinted(Format::Page, &why), |found| run_page(&found.page))
 }
 
-/// The selection of a history.
-pub(crate) fn history_wanted(fields: &Fields) -> HistoryWanted {
-    HistoryWanted {
+/// The fields of a history's query and its selection, or the reason that a part of it is not understood.
+pub(crate) fn history_wanted(query: &str) -> Result<(Fields, HistoryWanted), String> {
+    let fields = Fields::of(query.as_bytes()).only(&["metric", "of"], &["label"])?;
+    let wanted = HistoryWanted {
         metric: fields.given("metric"),
         of: fields.given("of"),
         labels: fields
@@ -329,34 +385,46 @@ pub(crate) fn history_wanted(fields: &Fields) -> HistoryWanted {
             .map(str::to_owned)
             .collect(),
         runs_max: HISTORY_RUNS_MAX,
-    }
+    };
+    Ok((fields, wanted))
 }
 
 /// `/compare?runs=A,B`.
 pub(crate) async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Response {
-    let fields = Fields::of(query.unwrap_or_default().as_bytes());
-    alone(&app, move |app| match compared(app, &fields) {
+    let query = query.unwrap_or_default();
+    alone(&app, move |app| match compared(app, &query) {
         Ok(compared) => html(StatusCode::OK, text(&compared.page())),
-        Err(Some(why)) => unprinted(Format::Page, &why),
-        Err(None) => error(Format::Page, StatusCode::BAD_REQUEST, HOW_MANY),
+        Err(NotCompared::Unprinted(why)) => unprinted(Format::Page, &why),
+        Err(NotCompared::Query(why)) => {
+            html(StatusCode::BAD_REQUEST, text(&UncomparedPage { here: "/runs", why: &why }))
+        }
     })
     .await
 }
 
-/// Message for a comparison of too few or too many runs.
-pub(crate) const HOW_MANY: &str = "a comparison needs 2 to 8 runs: /compare?runs=A,B";
+/// Reason that runs are not held against each other.
+pub(crate) enum NotCompared {
+    /// The query is not understood, or names too few or too many runs.
+    Query(String),
+    Unprinted(PrintError),
+}
 
-/// The runs that a query names; `None` as the error if they are too few or too many.
-pub(crate) fn compared(app: &App, fields: &Fields) -> Result<Compared, Option<PrintError>> {
+/// The runs that a query names.
+pub(crate) fn compared(app: &App, query: &str) -> Result<Compared, NotCompared> {
+    let fields = Fields::of(query.as_bytes()).only(&[], &["runs"]).map_err(NotCompared::Query)?;
     let names =
         fields.all("runs").flat_map(|text| text.split(',')).map(str::trim).filter(|text| !text.is_empty());
     let names: Vec<&str> = names.take(RUNS_MAX + 1).collect();
     if !(RUNS_MIN..=RUNS_MAX).contains(&names.len()) {
-        return Err(None);
+        let given = if names.len() > RUNS_MAX { "more".to_owned() } else { names.len().to_string() };
+        let why = format!("a comparison needs {RUNS_MIN} to {RUNS_MAX} runs, not {given}: /compare?runs=A,B");
+        return Err(NotCompared::Query(why));
     }
     let ids = names.into_iter().map(|name| find(app, name)).collect::<Result<Vec<RunId>, _>>();
-    let ids = ids.map_err(PrintError::from)?;
-    Ok(Compared::read(app.printer.as_ref(), &app.archive, &ids)?)
+    let read = ids
+        .map_err(PrintError::from)
+        .and_then(|ids| Compared::read(app.printer.as_ref(), &app.archive, &ids));
+    read.map_err(NotCompared::Unprinted)
 }
 
 /// `/hosts`.
@@ -431,7 +499,8 @@ fn plan_page(
         not_before: value("not_before"),
         by: value("by"),
         summary: outline.as_ref().map(summary),
-        commands: outline.map(|outline| outline.commands).unwrap_or_default(),
+        runs: outline.as_ref().map(|outline| outline.runs.clone()).unwrap_or_default(),
+        settings: outline.map(|outline| outline.settings).unwrap_or_default(),
         faults: faults.iter().map(|fault| (place(fault), fault.text.clone())).collect(),
     };
     html(status, text(&page))

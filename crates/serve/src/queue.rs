@@ -2,6 +2,7 @@
 
 use archive::Submission;
 use record::clock::WallAnchor;
+use record::printable::printable;
 use record::run::{NotARunId, RunId};
 use serde_json::{Value, json};
 
@@ -31,8 +32,10 @@ pub(crate) struct Outline {
     pub(crate) time_min_s: f64,
     /// Difference that the bake-off detects, in standard deviations between blocks.
     pub(crate) detectable_sd: Option<f64>,
-    /// Commands that it runs.
-    pub(crate) commands: Vec<String>,
+    /// Commands that it runs, with their accounts.
+    pub(crate) runs: Vec<String>,
+    /// Settings that can start a program, as parsed.
+    pub(crate) settings: Vec<String>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -146,7 +149,8 @@ fn outline(plan: &plan::Plan, text: &str) -> Outline {
         blocks: estimate.blocks,
         time_min_s: estimate.time_min.as_secs_f64(),
         detectable_sd: analysis::power::detectable_sd(&design),
-        commands: plan::listing(text).unwrap_or_default(),
+        runs: crate::executes::executes(plan),
+        settings: plan::listing(text).unwrap_or_default(),
         notes: plan.notes().iter().map(|note| format!("{}: {}", note.position, note.text)).collect(),
     }
 }
@@ -164,7 +168,8 @@ pub(crate) fn document(checked: &Result<Outline, Vec<Fault>>) -> Value {
             "blocks": outline.blocks,
             "time_min_s": outline.time_min_s,
             "detectable_sd": outline.detectable_sd,
-            "commands": outline.commands,
+            "runs": outline.runs,
+            "settings": outline.settings,
             "notes": outline.notes,
             "summary": summary(outline),
         }),
@@ -178,7 +183,7 @@ pub(crate) fn problems(faults: &[Fault]) -> Vec<Value> {
         json!({
             "line": fault.place.map(|(line, _)| line),
             "column": fault.place.map(|(_, column)| column),
-            "text": fault.text,
+            "text": printable(&fault.text),
         })
     };
     faults.iter().map(of).collect()
@@ -198,7 +203,7 @@ pub(crate) fn summary(outline: &Outline) -> String {
     );
     format!(
         "{}: {} trials ({} configurations x {} cells x {} blocks), at least {}; {power}",
-        outline.title,
+        printable(&outline.title),
         outline.trials,
         outline.configurations,
         outline.cells,

@@ -7,7 +7,7 @@ use record::run::{RunId, RunState};
 /// Processes of one entry that may be killed in a row, without an end of the bake-off.
 const DEATHS_MAX: u32 = 3;
 /// Exit code of a process that its user stopped.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: i32 = 130;
 /// Exit code of a process that could not do its work here.
 const CANNOT_HERE: i32 = 6;
 

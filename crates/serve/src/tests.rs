@@ -21,6 +21,8 @@ use crate::pages::alone;
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::settings::Settings;
 
+mod unkind;
+
 const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.threads]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n\
                     [design]\nblocks = 6\n[load]\ntarget = \"null:\"\nthreads = \"{threads}\"\n[phases]\n\
                     measure = { time = \"1s\" }\n";
@@ -357,9 +359,9 @@ fn a_plan_that_is_submitted_twice_under_one_id_is_queued_once() {
     assert_eq!(post(&PLAN.replace("blocks = 6", "blocks = 8")).0, 409);
     let body = json!({"id": "../x", "plan": PLAN}).to_string();
     assert_eq!(desk.send("POST", "/api/v1/queue", JSON, &body).0, 422);
-    // The log has one line, with the id.
+    // The log has one change and its outcome, with the id.
     let log = std::fs::read_to_string(desk.app.archive.dir().join("audit.jsonl")).unwrap();
-    assert!(log.lines().count() == 1 && log.contains(&id), "{log}");
+    assert!(log.lines().count() == 2 && log.contains(&id), "{log}");
 }
 
 #[test]

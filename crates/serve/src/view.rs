@@ -23,11 +23,17 @@ pub(crate) fn day(unix_ns: u64) -> String {
     timestamp(unix_ns).strftime("%Y-%m-%d").to_string()
 }
 
-/// Reads `2026-11-25T22:41:00Z`, or without a zone as UTC, as a browser's field gives it.
+/// Reads `2026-11-25T22:41:00Z` or `2026-11-25T23:41:00[Europe/Vienna]`, or without a zone as UTC, as a
+/// browser's field gives it.
 pub(crate) fn read_moment(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a time: expected 2026-11-25T22:41:00Z");
-    let local = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
-    let at = text.parse::<Timestamp>().ok().or_else(|| local().map(|zoned| zoned.timestamp()));
+    let at = if text.contains('[') {
+        // Other readers skip a zone that they do not know.
+        text.parse::<jiff::Zoned>().ok().map(|zoned| zoned.timestamp())
+    } else {
+        let local = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+        text.parse::<Timestamp>().ok().or_else(|| local().map(|zoned| zoned.timestamp()))
+    };
     at.and_then(|at| u64::try_from(at.as_nanosecond()).ok()).ok_or_else(wrong)
 }
 
@@ -74,6 +80,7 @@ pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
         "priority": entry.priority,
         "not_before": time(entry.not_before_unix_ns),
         "state": entry.state.word(),
+        "outcome": crate::outcome::outcome(entry).0,
         "wish": entry.wish.map(archive::Wish::word),
         "run": entry.run.map(|run| run.to_string()),
         "estimate_s": entry.estimate_s,
@@ -194,7 +201,18 @@ mod tests {
         assert_eq!(read_moment(&rfc3339(at)), Ok(at));
         assert_eq!(read_moment("2025-11-25T22:41"), Ok(at), "a browser's field has no zone and no seconds");
         assert_eq!(read_moment("2025-11-25T23:41:00+01:00"), Ok(at));
-        for wrong in ["", "tomorrow", "1960-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "<b>"] {
+        let at = read_moment("2026-11-27T04:00:00Z");
+        assert_eq!(read_moment("2026-11-26T23:00:00[America/New_York]"), at, "it has a zone");
+        assert_eq!(read_moment("2026-11-26T23:00:00-05:00[America/New_York]"), at);
+        for wrong in [
+            "2026-11-26T23:00:00[Mars/Olympus]",
+            "2026-11-26T23:00[",
+            "",
+            "tomorrow",
+            "1960-01-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "<b>",
+        ] {
             assert!(read_moment(wrong).is_err(), "{wrong}");
         }
     }

@@ -34,6 +34,8 @@ struct SeriesView {
     subject: String,
     machine: String,
     runs: usize,
+    /// Whether its runs changed; empty if the changes are listed.
+    found: String,
     drawing: String,
     changes: Vec<ChangeView>,
     breaks: Vec<String>,
@@ -80,11 +82,25 @@ impl SeriesView {
             subject: word(&series["subject"]),
             machine: word(&series["environment"]),
             runs: points.len(),
+            found: found(points.len(), &series["untested"], list(&series["changes"]).is_empty()),
             drawing: history_drawing(points, list(&series["changes"])),
             changes: list(&series["changes"]).iter().map(ChangeView::of).collect(),
             breaks: list(&series["breaks"]).iter().map(what).collect(),
         }
     }
+}
+
+/// Result of the test for changes. Runs that are too few to test are not unchanged.
+fn found(runs: usize, untested: &Value, is_unchanged: bool) -> String {
+    let untested = untested.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    if untested >= runs {
+        return ", too few runs to test".to_owned();
+    }
+    let unchanged = if is_unchanged { ", no change" } else { "" };
+    let few = if untested == 1 { "1 run".to_owned() } else { format!("{untested} runs") };
+    let few =
+        if untested > 0 { format!("; {few} not tested: too few on one machine") } else { String::new() };
+    format!("{unchanged}{few}")
 }
 
 impl ChangeView {
@@ -188,5 +204,21 @@ mod tests {
         let imported: Vec<Value> = (0..3).map(|at| json!({"run": "a", "at": at, "value": at})).collect();
         let drawn = history_drawing(&imported, &[json!({"run": "a", "at": 2})]);
         assert!(drawn.contains("<line x1=\"636.0\""), "at the third point, not at the first: {drawn}");
+    }
+
+    #[test]
+    fn runs_that_are_too_few_to_test_are_not_called_unchanged() {
+        let page = |untested: usize| {
+            let series = json!({"points": [1, 2, 3], "changes": [], "breaks": [], "untested": untested});
+            let document = json!({"series": [series], "left_out": []});
+            crate::view_page::text(&HistoryPage::of(&document, Default::default(), "", 3))
+        };
+        assert!(page(0).contains(", no change</p>"), "{}", page(0));
+        assert!(page(3).contains(", too few runs to test</p>"), "{}", page(3));
+        assert!(
+            page(2).contains(", no change; 2 runs not tested: too few on one machine</p>"),
+            "{}",
+            page(2)
+        );
     }
 }

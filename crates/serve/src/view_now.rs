@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use archive::{Standing, TrialStanding};
 use askama::Template;
 use record::bakeoff::TrialState;
+use record::run::{RunHeader, RunKind, RunState};
 use serde_json::Value;
 
 use crate::instruments::{Busy, Seen};
 use crate::monitor::{Now, Running};
 use crate::view::{duration, moment};
-use crate::view_page::{EntryView, text};
+use crate::view_page::{EntryView, state_of, text};
 
 /// Squares of an order that are drawn.
 const SQUARES_MAX: usize = 600;
@@ -54,6 +55,9 @@ impl Shown {
 struct NowPage<'a> {
     running: Vec<RunningView>,
     machine: Option<MachineView>,
+    /// Reason that the entries are not known.
+    unlisted: &'a Option<String>,
+    ended: Vec<EndedView>,
     entries: Vec<EntryView>,
     more: u64,
     holder: &'a Option<String>,
@@ -70,10 +74,38 @@ impl<'a> NowPage<'a> {
             machine: MachineView::of(&now.machine),
             entries: entries.map(|(entry, at)| EntryView::of(entry, *at)).collect(),
             more: now.not_listed(),
+            unlisted: &now.unlisted,
+            ended: now.ended.iter().map(EndedView::of).collect(),
             holder: &now.holder,
             trouble: &now.trouble,
             may_run,
             csrf,
+        }
+    }
+}
+
+/// Result of a run that has ended.
+struct EndedView {
+    id: String,
+    title: String,
+    kind: &'static str,
+    state: &'static str,
+    tone: &'static str,
+    reason: String,
+}
+
+impl EndedView {
+    fn of(header: &RunHeader) -> Self {
+        let (state, tone) = state_of(header.state);
+        // A bake-off that is sealed may have failed its gates.
+        let is_judged = header.kind == RunKind::Bakeoff && header.state == RunState::Sealed;
+        Self {
+            id: header.id.to_string(),
+            title: header.title.clone(),
+            kind: header.kind.word(),
+            state,
+            tone: if is_judged { "even" } else { tone },
+            reason: header.reason.clone().unwrap_or_default(),
         }
     }
 }
@@ -87,6 +119,7 @@ struct RunningView {
     end: String,
     step: String,
     invalid_reasons: Vec<String>,
+    behind: Option<String>,
     numbers: Option<Vec<(&'static str, String)>>,
     chart: String,
     squares: Vec<(&'static str, String)>,
@@ -108,6 +141,7 @@ impl RunningView {
             end: running.expected_end_unix_ns.map(moment).unwrap_or_default(),
             step: running.step.clone(),
             invalid_reasons: reasons.take(REASONS_MAX).collect(),
+            behind: running.behind(),
             numbers: running.interval.as_ref().map(numbers),
             chart: chart(&running.intervals),
             squares: if is_short { trials.iter().map(square).collect() } else { Vec::new() },
@@ -265,10 +299,16 @@ fn chart(intervals: &[Value]) -> String {
     let lines = [("offered", &offered, rate_max), ("done", &done, rate_max), ("p99", &p99, p99_max)];
     let drawn: String = lines.iter().map(|(class, all, top)| polylines(class, all, *top, CHART)).collect();
     let (width, height) = CHART;
-    let label = format!("done up to {rate_max:.1}/s, p99 up to {}", duration(whole(p99_max)));
+    let has_p99 = p99.iter().any(Option::is_some);
+    let (of_p99, which) = if has_p99 {
+        (format!(", p99 up to {}", duration(whole(p99_max))), " (p99 is the other line)")
+    } else {
+        (String::new(), "")
+    };
+    let label = format!("done up to {rate_max:.1}/s{of_p99}");
     format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"The last {} intervals: {label}\">\
-         {drawn}<text x=\"2\" y=\"10\">{label} (p99 is the other line)</text></svg>",
+         {drawn}<text x=\"2\" y=\"10\">{label}{which}</text></svg>",
         intervals.len()
     )
 }
@@ -323,6 +363,8 @@ mod tests {
         assert_eq!(drawn.matches("class=\"p99\"").count(), 2, "{drawn}");
         assert_eq!(drawn.matches("class=\"offered\"").count(), 0, "a closed loop offers nothing: {drawn}");
         assert_eq!(chart(&[]), "");
+        let without = chart(&[full(Value::Null), full(Value::Null)]);
+        assert!(without.contains("done up to 5.0/s") && !without.contains("p99"), "{without}");
         let trials = chart(&[full(json!(1000)), full(json!(1000)), Value::Null, full(json!(3000))]);
         assert_eq!(trials.matches("class=\"done\"").count(), 2, "two trials are not one line: {trials}");
     }

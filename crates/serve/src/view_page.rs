@@ -3,15 +3,32 @@
 use archive::{Action, Entry, QueueState, Wish};
 use askama::Template;
 use axum::http::StatusCode;
+use record::printable::printable_block;
 use record::run::RunState;
 use serde_json::Value;
 
 use crate::listing::Row;
+use crate::outcome::outcome;
 use crate::view::{Expected, moment, span};
 
 /// Text of a page.
 pub(crate) fn text(page: &impl Template) -> String {
-    page.render().expect("templates write to a String")
+    unseen(&page.render().expect("templates write to a String").replace("\r\n", "\n"))
+}
+
+/// Writes out the characters of a page that reorder its text or are invisible, as on the command line. A
+/// text that a reader edits stays as it is.
+fn unseen(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    let mut rest = page;
+    while let Some(begin) = rest.find("<textarea") {
+        let end = rest[begin..].find("</textarea>").map_or(rest.len(), |end| begin + end);
+        out.push_str(&printable_block(&rest[..begin]));
+        out.push_str(&rest[begin..end]);
+        rest = &rest[end..];
+    }
+    out.push_str(&printable_block(rest));
+    out
 }
 
 /// A page that says one thing.
@@ -53,7 +70,7 @@ pub(crate) struct EntryView {
     pub(crate) title: String,
     pub(crate) by: String,
     pub(crate) priority: i32,
-    pub(crate) state: String,
+    pub(crate) state: &'static str,
     pub(crate) tone: &'static str,
     pub(crate) reason: String,
     pub(crate) start: String,
@@ -67,11 +84,7 @@ pub(crate) struct EntryView {
 impl EntryView {
     /// - `expected`: of one that waits or runs.
     pub(crate) fn of(entry: &Entry, expected: Expected) -> Self {
-        let state = match entry.wish {
-            None => entry.state.word().to_owned(),
-            Some(Wish::Pause) => "running, stops after this trial".to_owned(),
-            Some(Wish::Cancel) => "running, being cancelled".to_owned(),
-        };
+        let (state, tone) = outcome(entry);
         let time = |is: Option<u64>, expected: Option<u64>| match (is, expected) {
             (Some(at), _) => moment(at),
             (None, Some(at)) => format!("about {}", moment(at)),
@@ -83,7 +96,7 @@ impl EntryView {
             by: entry.by.clone(),
             priority: entry.priority,
             state,
-            tone: tone_of(entry.state),
+            tone,
             reason: entry.reason.clone().unwrap_or_default(),
             start: time(entry.started_unix_ns, expected.start_unix_ns),
             end: time(entry.ended_unix_ns, expected.end_unix_ns),
@@ -95,20 +108,12 @@ impl EntryView {
     }
 }
 
-fn tone_of(state: QueueState) -> &'static str {
-    match state {
-        QueueState::Done => "good",
-        QueueState::Failed => "bad",
-        QueueState::Running => "doubt",
-        _ => "even",
-    }
-}
-
 fn actions(entry: &Entry) -> Vec<Action> {
     match (entry.state, entry.wish) {
         (QueueState::Waiting, _) | (QueueState::Running, None) => vec![Action::Pause, Action::Cancel],
-        (QueueState::Running, Some(Wish::Pause)) => vec![Action::Cancel],
-        (QueueState::Paused, _) => vec![Action::Resume, Action::Cancel],
+        (QueueState::Running, Some(Wish::Pause)) | (QueueState::Paused, _) => {
+            vec![Action::Resume, Action::Cancel]
+        }
         _ => Vec::new(),
     }
 }
@@ -151,18 +156,24 @@ impl RowView {
             short: row.short.clone(),
             title: header.title.clone(),
             kind: header.kind.word(),
-            state: if header.state == RunState::Invalid { "INVALID" } else { header.state.word() },
-            tone: match header.state {
-                RunState::Sealed => "good",
-                RunState::Invalid | RunState::Failed => "bad",
-                RunState::Running => "doubt",
-                RunState::Interrupted | RunState::Abandoned => "even",
-            },
+            state: state_of(header.state).0,
+            tone: state_of(header.state).1,
             started: moment(header.anchor.unix_ns),
             labels: labels.join(" "),
             tags: row.note.tags.iter().cloned().collect(),
             has_note: !row.note.text.is_empty(),
         }
+    }
+}
+
+/// Word and tone of a run's state.
+pub(crate) fn state_of(state: RunState) -> (&'static str, &'static str) {
+    match state {
+        RunState::Sealed => (state.word(), "good"),
+        RunState::Invalid => ("INVALID", "bad"),
+        RunState::Failed => (state.word(), "bad"),
+        RunState::Running => (state.word(), "doubt"),
+        RunState::Interrupted | RunState::Abandoned => (state.word(), "even"),
     }
 }
 
@@ -173,14 +184,22 @@ pub(crate) struct RunsPage {
     pub(crate) text: String,
     pub(crate) label: String,
     pub(crate) tag: String,
+    pub(crate) machine: String,
+    pub(crate) target: String,
+    pub(crate) factor: String,
     pub(crate) since: String,
     pub(crate) until: String,
     pub(crate) kinds: Vec<(&'static str, bool)>,
     pub(crate) states: Vec<(&'static str, bool)>,
+    pub(crate) verdicts: Vec<(&'static str, bool)>,
     pub(crate) rows: Vec<RowView>,
     pub(crate) found: usize,
     pub(crate) all: usize,
+    /// Age of the list, if it is not of this moment.
+    pub(crate) age: Option<String>,
     pub(crate) damaged: usize,
+    /// Runs that may match, but were not read.
+    pub(crate) unread: usize,
     pub(crate) page: usize,
     pub(crate) pages: usize,
     pub(crate) previous: Option<String>,
@@ -194,6 +213,10 @@ pub(crate) struct AboutPage<'a> {
     pub(crate) row: RowView,
     pub(crate) reason: String,
     pub(crate) command: &'a str,
+    /// Tags and note that another user has stored meanwhile.
+    pub(crate) changed: Option<(String, String)>,
+    /// Version of the stored note.
+    pub(crate) version: String,
     /// Separated by blanks.
     pub(crate) tags: String,
     pub(crate) note: String,
@@ -207,6 +230,13 @@ pub(crate) struct Column {
     pub(crate) id: String,
     pub(crate) short: String,
     pub(crate) title: String,
+}
+
+/// A cell of a comparison.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) tone: &'static str,
 }
 
 /// Bake-offs against the first one, on a page.
@@ -241,9 +271,17 @@ pub(crate) struct ComparePage {
     pub(crate) here: &'static str,
     pub(crate) columns: Vec<Column>,
     pub(crate) judged: Option<Judged>,
-    pub(crate) rows: Vec<(String, Vec<String>)>,
+    pub(crate) rows: Vec<(String, Vec<Cell>)>,
     pub(crate) verdicts: Vec<(String, Vec<String>)>,
     pub(crate) differing: Vec<(String, Vec<String>)>,
+}
+
+/// The answer to a comparison of too few or too many runs.
+#[derive(Template)]
+#[template(path = "uncompared.html")]
+pub(crate) struct UncomparedPage<'a> {
+    pub(crate) here: &'static str,
+    pub(crate) why: &'a str,
 }
 
 /// A machine on a page.
@@ -277,7 +315,8 @@ pub(crate) struct PlanPage<'a> {
     pub(crate) not_before: String,
     pub(crate) by: String,
     pub(crate) summary: Option<String>,
-    pub(crate) commands: Vec<String>,
+    pub(crate) runs: Vec<String>,
+    pub(crate) settings: Vec<String>,
     pub(crate) faults: Vec<(String, String)>,
 }
 

@@ -14,7 +14,7 @@ use record::run::RunId;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::situation::{Last, Next, Situation, Verb, Why, next, situation};
+use crate::situation::{INTERRUPTED, Last, Next, Situation, Verb, Why, next, situation};
 
 /// Interval between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -114,19 +114,21 @@ impl Worker {
                 Next::Start(verb) => {
                     let child = self.start(entry.id, run, verb)?;
                     self.say_trouble(None);
-                    let code = self.attend(child, entry.id)?;
+                    let (code, urged) = self.attend(child, entry.id)?;
                     self.wait_for_lock(run);
                     deaths += u32::from(code.is_none());
-                    last = Last::Own { verb, code };
+                    let is_withdrawn = code == Some(INTERRUPTED) && self.is_withdrawn(entry.id, &urged)?;
+                    last = if is_withdrawn { Last::Nothing } else { Last::Own { verb, code } };
                 }
                 Next::Watch(pid) => {
                     self.say_trouble(None);
-                    self.watch(entry.id, run, pid)?;
+                    let urged = self.watch(entry.id, run, pid)?;
                     if (self.stop)() > 0 && self.is_conducted(run, pid) {
                         return Ok(());
                     }
                     deaths += 1;
-                    last = Last::Watched;
+                    let is_withdrawn = self.is_withdrawn(entry.id, &urged)?;
+                    last = if is_withdrawn { Last::Nothing } else { Last::Watched };
                 }
                 Next::Leave => return Ok(()),
                 Next::End(state, why) => return self.end(entry.id, state, why, last),
@@ -188,21 +190,23 @@ impl Worker {
 
     /// Waits for a process that this server started, and passes on requests of users and signals; returns its
     /// exit code, `None` if a signal killed it.
-    fn attend(&self, mut child: Child, id: RunId) -> Result<Option<i32>, QueueError> {
+    fn attend(&self, mut child: Child, id: RunId) -> Result<(Option<i32>, Urged), QueueError> {
         let mut urged = Urged::default();
         loop {
             match child.try_wait() {
                 Ok(None) => {}
-                Ok(Some(status)) => return Ok(if status.signal().is_some() { None } else { status.code() }),
-                Err(_) => return Ok(None),
+                Ok(Some(status)) => {
+                    return Ok((if status.signal().is_some() { None } else { status.code() }, urged));
+                }
+                Err(_) => return Ok((None, urged)),
             }
             urged.up_to(self.urgency(id)?, || Some(child.id()));
             self.bell.wait(LOOK_EVERY);
         }
     }
 
-    /// Waits for a process that this server did not start.
-    fn watch(&self, id: RunId, run: RunId, pid: Option<u32>) -> Result<(), QueueError> {
+    /// Waits for a process that this server did not start; returns the signals that it got.
+    fn watch(&self, id: RunId, run: RunId, pid: Option<u32>) -> Result<Urged, QueueError> {
         let mut urged = Urged::default();
         while self.is_conducted(run, pid) {
             let is_ours = pid.is_some_and(|pid| conducts(pid, run));
@@ -210,11 +214,16 @@ impl Worker {
                 urged.up_to(self.urgency(id)?, || pid.filter(|pid| conducts(*pid, run)));
             } else if (self.stop)() > 0 {
                 // It cannot be told; the next server watches it.
-                return Ok(());
+                return Ok(urged);
             }
             self.bell.wait(LOOK_EVERY);
         }
-        Ok(())
+        Ok(urged)
+    }
+
+    /// Whether a process ended because of a pause that its user has taken back.
+    fn is_withdrawn(&self, id: RunId, urged: &Urged) -> Result<bool, QueueError> {
+        Ok(urged.0 > 0 && self.urgency(id)? == 0)
     }
 
     fn is_conducted(&self, run: RunId, pid: Option<u32>) -> bool {
@@ -395,6 +404,46 @@ mod tests {
         assert!(worker.one().unwrap());
         let shown = shown.lock().unwrap();
         assert!(shown[0] && shown[1..].iter().all(|is_shown| !is_shown), "{shown:?}");
+    }
+
+    #[test]
+    fn a_pause_that_is_taken_back_does_not_stop_the_entry() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let mut queue = archive.queue().unwrap();
+        let id = queue.submit(&plan("a")).unwrap().id;
+        let queue = Arc::new(Mutex::new(queue));
+        let (program, begun, again) =
+            (folder.path().join("bakeoff"), folder.path().join("begun"), folder.path().join("again"));
+        let script = format!(
+            "#!/bin/sh\n[ -e {0} ] && {{ touch {1}; exit 0; }}\ntrap 'exit 130' TERM\ntouch {0}\nwhile :; do sleep 0.02; done\n",
+            begun.display(),
+            again.display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        // The user pauses the entry once it runs, and resumes it after the worker has read that wish.
+        let (user, step) = (queue.clone(), Mutex::new(0));
+        let stop = move || {
+            let mut step = step.lock().unwrap();
+            let action = [archive::Action::Pause, archive::Action::Resume];
+            if begun.exists() && *step < action.len() {
+                user.lock().unwrap().act(id, action[*step]).unwrap();
+                *step += 1;
+            }
+            0
+        };
+        let worker = Worker {
+            archive,
+            queue: queue.clone(),
+            bell: Arc::default(),
+            program,
+            stop: Arc::new(stop),
+            trouble: Arc::default(),
+        };
+        assert!(worker.one().unwrap());
+        assert!(again.exists(), "{:?}", queue.lock().unwrap().entry(id));
     }
 
     #[test]

@@ -161,24 +161,33 @@ fn word(entry: &Value, name: &str) -> String {
     printable(&text).into_owned()
 }
 
+/// State of an entry with its verdict: one that is done may be INVALID.
+fn standing(entry: &Value) -> String {
+    word(entry, if entry["outcome"].is_string() { "outcome" } else { "state" })
+}
+
 /// End of an id, as lists show it.
 fn short(id: &str) -> String {
     id.get(id.len().saturating_sub(6)..).unwrap_or(id).to_lowercase()
 }
 
 fn list(document: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
-    let entries = document["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(entries) = document["entries"].as_array() else {
+        writeln!(out, "{}", word(&document["missing"], "entries"))?;
+        return Ok(());
+    };
     if entries.is_empty() {
         writeln!(out, "the queue is empty")?;
         return Ok(());
     }
-    writeln!(out, " entry   state      prio  by          run     title")?;
+    let width = entries.iter().map(|entry| standing(entry).len()).max().unwrap_or(0).max(9);
+    writeln!(out, " entry   {:width$}   prio  by          run     title", "state")?;
     for entry in entries {
         writeln!(
             out,
-            " {:6}  {:9} {:>5}  {:10}  {:6}  {}",
+            " {:6}  {:width$}  {:>5}  {:10}  {:6}  {}",
             short(&word(entry, "id")),
-            word(entry, "state"),
+            standing(entry),
             entry["priority"].to_string(),
             word(entry, "by"),
             short(&word(entry, "run")),
@@ -206,7 +215,7 @@ fn show(entry: &Value, global: &Global, out: &mut dyn Write) -> anyhow::Result<E
             writeln!(out, " {label:11} {}", word(entry, name))?;
         }
     }
-    writeln!(out, "{} is {}", word(entry, "id"), word(entry, "state"))?;
+    writeln!(out, "{} is {}", word(entry, "id"), standing(entry))?;
     Ok(Exit::Good)
 }
 
@@ -254,7 +263,7 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
 fn end_of(entry: &Value) -> Option<Exit> {
     match entry["state"].as_str()? {
         "done" => Some(match (entry["exit_code"].as_i64(), entry["run_state"].as_str()) {
-            (Some(0), _) | (None, Some("sealed")) => Exit::Good,
+            (Some(0), _) => Exit::Good,
             (Some(1), _) => Exit::Bad,
             (Some(3), _) | (None, Some("invalid")) => Exit::Invalid,
             (Some(4), _) => Exit::Inconclusive,

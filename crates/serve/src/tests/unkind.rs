@@ -1,0 +1,224 @@
+//! Answers that were kinder than the truth.
+
+use archive::{Action, Note, QueueState};
+use record::clock::WallAnchor;
+use record::run::{RunHeader, RunId, RunKind};
+use serde_json::{Value, json};
+
+use super::{Desk, JSON, PLAN, TOML};
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+impl Desk {
+    /// A run in the archive that is not finished; its folder is enough for its note.
+    fn run(&self, title: &str) -> RunId {
+        let header = RunHeader::running(RunKind::Load, WallAnchor::now(), title.to_owned(), "x".to_owned());
+        std::fs::create_dir(self.app.archive.dir().join("runs").join(header.id.to_string())).unwrap();
+        header.id
+    }
+
+    /// An entry that has ended so.
+    fn ended(&self, code: Option<i32>) -> String {
+        let id: RunId = self.submit()["id"].as_str().unwrap().parse().unwrap();
+        let mut queue = self.app.queue().unwrap();
+        queue.begin(id, RunId::fresh(WallAnchor::now())).unwrap();
+        queue.end(id, QueueState::Done, code, None).unwrap();
+        id.to_string()
+    }
+
+    /// Lines of the audit log.
+    fn audit(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.app.archive.dir().join("audit.jsonl")).unwrap_or_default();
+        log.lines().map(read).collect()
+    }
+}
+
+#[test]
+fn a_name_that_is_unknown_or_repeated_is_refused() {
+    let desk = Desk::new(false);
+    for path in ["/runs", "/api/v1/runs", "/history", "/history/figures", "/api/v1/history", "/compare"] {
+        for wrong in ["branch=main", "lable=a%3Db", "Kind=load"] {
+            let (status, text) = desk.get(&format!("{path}?{wrong}"));
+            assert!(status == 400 && text.contains("unknown"), "{path}?{wrong} {status} {text}");
+        }
+    }
+    for path in ["/runs", "/api/v1/runs"] {
+        assert_eq!(
+            [desk.get(&format!("{path}?verdict=wrse")).0, desk.get(&format!("{path}?verdict=worse")).0],
+            [400, 200]
+        );
+        let (status, text) = desk.get(&format!("{path}?kind=load&kind=bakeoff"));
+        assert!(status == 400 && text.contains("once"), "{path} {status} {text}");
+        assert_eq!(desk.get(&format!("{path}?label=a&label=b&tag=x&tag=y")).0, 200, "each must hold");
+        // A moment is not a day: this one is of the 27th in UTC.
+        assert_eq!(desk.get(&format!("{path}?since=2026-11-26T23:00:00-05:00")).0, 400);
+    }
+    assert_eq!(desk.get("/api/v1/history?metric=p99&metric=p50").0, 400);
+    for path in ["/api/v1/queue?state=running", "/api/v1/hosts?limit=1", "/api/v1/events?run=x"] {
+        assert_eq!(desk.get(path).0, 400, "{path}");
+    }
+}
+
+#[test]
+fn only_an_entry_whose_verdict_is_good_is_green() {
+    let desk = Desk::new(true);
+    for (code, word, tone) in [
+        (Some(0), "done", "good"),
+        (Some(1), "done, a gate failed", "bad"),
+        (Some(3), "done, INVALID", "bad"),
+        (Some(4), "done, inconclusive", "doubt"),
+        (Some(5), "done, the server failed", "bad"),
+        (Some(6), "done, no verdict", "doubt"),
+        (None, "done, no verdict", "doubt"),
+    ] {
+        let id = desk.ended(code);
+        let shown = format!("<span class=\"word {tone}\">{word}</span>");
+        let page = desk.get(&format!("/queue/{id}")).1;
+        assert!(page.contains(&shown), "{code:?} {page}");
+        assert!(desk.get("/").1.contains(&shown), "{code:?}");
+        assert_eq!(read(&desk.get(&format!("/api/v1/queue/{id}")).1)["outcome"], word, "{code:?}");
+    }
+}
+
+#[test]
+fn a_server_without_a_queue_does_not_say_that_the_queue_is_empty() {
+    let desk = Desk::new(false);
+    let page = desk.get("/").1;
+    assert!(page.contains("not shown: this server is read-only") && !page.contains("is empty"), "{page}");
+    let queue = read(&desk.get("/api/v1/queue").1);
+    assert!(queue["entries"].is_null() && queue["not_listed"].is_null(), "{queue}");
+    assert!(queue["missing"]["entries"].as_str().unwrap().contains("read-only"), "{queue}");
+    let metrics = desk.get("/metrics").1;
+    assert!(!metrics.contains("bakeoff_queue_entries"), "{metrics}");
+    assert!(Desk::new(true).get("/metrics").1.contains("bakeoff_queue_entries{state=\"waiting\"} 0\n"));
+}
+
+#[test]
+fn the_audit_log_has_the_outcome_of_each_change() {
+    let desk = Desk::new(true);
+    let body = json!({"plan": PLAN, "not_before": "2099-01-01T00:00:00Z"}).to_string();
+    let (status, text) = desk.send("POST", "/api/v1/queue", JSON, &body);
+    assert_eq!(status, 201, "{text}");
+    let cancel = format!("/api/v1/queue/{}/cancel", read(&text)["id"].as_str().unwrap());
+    assert_eq!(
+        [desk.send("POST", &cancel, JSON, "{}").0, desk.send("POST", &cancel, JSON, "{}").0],
+        [200, 409]
+    );
+    let run = desk.run("a");
+    assert_eq!(desk.ask("DELETE", &format!("/api/v1/runs/{run}"), &[], "").0, 200);
+    assert_eq!(desk.ask("DELETE", &format!("/api/v1/runs/{run}"), &[], "").0, 404);
+    let lines = desk.audit();
+    assert_eq!(lines[0]["what"]["not_before"], "2099-01-01T00:00:00Z", "{lines:?}");
+    let told: Vec<(&str, &Value)> = lines
+        .iter()
+        .filter_map(|line| {
+            Some((line["action"].as_str()?, lines.iter().find(|l| l["of"] == line["change"])?))
+        })
+        .collect();
+    let outcomes: Vec<(&str, bool)> =
+        told.iter().map(|(action, end)| (*action, end["outcome"] == "done")).collect();
+    let expected =
+        [("submit", true), ("cancel", true), ("cancel", false), ("remove", true), ("remove", false)];
+    assert_eq!(outcomes, expected, "{lines:?}");
+    let refused = told[2].1["outcome"].as_str().unwrap();
+    assert!(refused.starts_with("refused: cannot cancel an entry that is cancelled"), "{refused}");
+}
+
+#[test]
+fn the_bake_off_of_an_open_entry_is_not_removed() {
+    let desk = Desk::new(true);
+    let id: RunId = desk.submit()["id"].as_str().unwrap().parse().unwrap();
+    let run = desk.run("a");
+    {
+        let mut queue = desk.app.queue().unwrap();
+        queue.begin(id, run).unwrap();
+        queue.end(id, QueueState::Paused, Some(130), None).unwrap();
+    }
+    let (status, text) = desk.ask("DELETE", &format!("/api/v1/runs/{run}"), &[], "");
+    assert!(status == 409 && text.contains("cancel"), "{status} {text}");
+    assert_eq!(desk.form(&format!("/runs/{run}/delete"), &format!("confirm={}", run.short(6))), 409);
+    desk.app.queue().unwrap().act(id, Action::Cancel).unwrap();
+    assert_eq!(desk.ask("DELETE", &format!("/api/v1/runs/{run}"), &[], "").0, 200);
+}
+
+#[test]
+fn a_note_that_another_user_has_changed_is_not_lost() {
+    let desk = Desk::new(true);
+    let run = desk.run("a");
+    let path = format!("/api/v1/runs/{run}/note");
+    let put = |body: Value| {
+        let (status, text) = desk.send("PUT", &path, JSON, &body.to_string());
+        (status, read(&text))
+    };
+    assert_eq!(put(json!({"tags": ["slow"], "note": "ann's"})).0, 200);
+    // What is not named stays.
+    let (status, stored) = put(json!({"note": "bob's"}));
+    assert_eq!((status, &stored["tags"], &stored["note"]), (200, &json!(["slow"]), &json!("bob's")));
+    assert_eq!(put(json!({"tags": []})).1["note"], "bob's");
+    for wrong in [json!({"txt": "x"}), json!({"note": null}), json!({"tags": ["a b"]})] {
+        assert_eq!(put(wrong.clone()).0, 400, "{wrong}");
+    }
+    // Two readers load the note, and both write.
+    let loaded = put(json!({})).1["version"].as_str().unwrap_or("none").to_owned();
+    let form =
+        |text: &str| desk.form(&format!("/runs/{run}/note"), &format!("version={loaded}&tags=&note={text}"));
+    assert_eq!([form("first"), form("second")], [303, 409]);
+    assert_eq!(desk.app.archive.note(run).unwrap(), Note::new([], "first").unwrap());
+    assert_eq!(put(json!({"note": "third", "version": loaded})).0, 409);
+    assert_eq!(desk.app.archive.note(run).unwrap().text, "first");
+}
+
+#[test]
+fn a_plan_shows_each_command_and_its_account_before_it_is_submitted() {
+    let desk = Desk::new(true);
+    let own = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+    let plan = PLAN
+        .replace("target = \"null:\"", "target = \"exec:true\"")
+        .replace("[phases]", "[phases]\nsetup = { run = \"touch {scratch}/x\" }")
+        + "[values.file_bytes]\nrun = \"stat -c %s /etc/passwd {threads}\"\n[server]\ncommand = \"sleep 100\"\n\
+           ready = \"test -e x\"\nuser = \"nobody\"\n";
+    let (_, text) = desk.send("POST", "/api/v1/plans/check", TOML, &plan);
+    let runs = read(&text)["runs"].to_string();
+    for part in [
+        "load, each event, as root: true",
+        "setup, as nobody: touch ",
+        "value file_bytes, as nobody: stat -c %s /etc/passwd 1",
+        "value file_bytes, as nobody: stat -c %s /etc/passwd 2",
+        "server, as nobody: sleep 100",
+        "until it is ready, as nobody: test -e x",
+    ] {
+        assert!(runs.contains(&part.replace("root", &own)), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_character_that_reorders_text_is_written_out() {
+    let desk = Desk::new(true);
+    let plan = PLAN.replace("title = \"t\"", "title = \"abc\\u202Egpj.exe\"");
+    let (status, text) = desk.send("POST", "/api/v1/queue", TOML, &plan);
+    assert_eq!(status, 201, "{text}");
+    let page = desk.get("/").1;
+    assert!(page.contains("abc\\u{202e}gpj.exe") && !page.contains('\u{202e}'), "{page}");
+    // A text that a reader edits stays as it is.
+    let form = format!("csrf={}&do=check&plan=%E2%80%AEa%0D%0Ab", desk.app.access.csrf);
+    let page = desk.send("POST", "/plans/new", super::FORM, &form).1;
+    assert!(page.contains("\u{202e}a\r\nb</textarea>") || page.contains("\u{202e}a\nb</textarea>"), "{page}");
+}
+
+#[test]
+fn too_few_ticks_lead_back_to_the_list() {
+    let (status, page) = Desk::new(false).get("/compare?runs=01ARZ3NDEKTSV4RRFFQ69G5FAV");
+    assert!(status == 400 && page.contains("<h1>Compare</h1>") && page.contains("href=\"/runs\""), "{page}");
+    assert!(page.contains("Tick 2 to 8 runs"), "{page}");
+}
+
+#[test]
+fn a_list_says_how_old_it_is() {
+    let desk = Desk::new(false);
+    assert!(!desk.get("/runs").1.contains("as of"), "it is of this moment");
+    desk.app.listing.age_by(40);
+    assert!(desk.get("/runs").1.contains("as of 40 s ago"), "{}", desk.get("/runs").1);
+    assert!(read(&desk.get("/api/v1/runs").1)["age_s"].as_u64().unwrap() >= 40);
+}
