@@ -304,7 +304,7 @@ fn a_log_of_one_event_can_be_replayed() {
     let one = ["load", "null:", "--rate", "10", "--events", "1", "--warmup", "0", "--log"];
     assert_eq!(lab.json(&[&one[..], &[log.to_str().unwrap()]].concat())["done"], 1);
     let again = lab.json(&["load", "null:", "--arrivals", &arrivals, "--warmup", "0"]);
-    assert_eq!((&again["planned"], &again["offered_per_s"]), (&1.into(), &1_000.0.into()));
+    assert_eq!((&again["planned"], &again["offered_per_s"]), (&1.into(), &1.0.into()));
 }
 
 #[test]
