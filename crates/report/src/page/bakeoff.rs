@@ -100,7 +100,7 @@ fn byline(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<String> {
     byline
 }
 
-/// Number of blocks, or how many of them have valid trials of both sides: the fewest and the most of all pairs.
+/// Number of blocks, or how many have valid trials of both sides: the fewest and the most of all pairs.
 fn blocks(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
     let all = bakeoff.blocks as usize;
     let valid = || comparisons.pairs.iter().map(analysis::Pair::n);

@@ -324,6 +324,7 @@ pub(super) fn spectra(bakeoff: &Bakeoff, comparisons: &Comparisons) -> (Vec<Figu
 
 fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Levels) -> Option<Figure> {
     let quantiles = spectrum_quantiles();
+    let line = |name, points| Line { name, points, banded: true, joined: true, gaps: Vec::new() };
     let mut drawn = Vec::new();
     let mut is_response = true;
     let mut data = Table::new(
@@ -335,7 +336,7 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
         let name = short(&a);
         let Ok(spectrum) = spectrum(bakeoff, &levels, &quantiles) else {
             // The line is not drawn, and the others keep the colors that they have in every figure.
-            drawn.push(Line { name, points: Vec::new(), banded: true, joined: true, gaps: Vec::new() });
+            drawn.push(line(name, Vec::new()));
             continue;
         };
         is_response = spectrum.is_response;
@@ -354,13 +355,7 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
                 spectrum.runs.to_string().into(),
             ]);
         }
-        drawn.push(Line {
-            name,
-            points: spectrum.points.iter().map(spectrum_point).collect(),
-            banded: true,
-            joined: true,
-            gaps: Vec::new(),
-        });
+        drawn.push(line(name, spectrum.points.iter().map(spectrum_point).collect()));
     }
     if drawn.iter().all(|l| l.points.is_empty()) {
         return None;

@@ -60,7 +60,8 @@ pub(super) fn over_time(record: &LoadRecord) -> Vec<Figure> {
     quantiles.into_iter().chain(every_event(&stretches(&record.slices, kind, COLUMNS_MAX), name)).collect()
 }
 
-/// Events over time and latency, where two modes and single slow events stay visible; `None` for a few intervals.
+/// Events over time and latency, where two modes and single slow events stay visible; `None` for few
+/// intervals.
 fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
     if stretches.len() < COLUMNS_MIN {
         return None;

@@ -185,8 +185,8 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
     })
 }
 
-/// A round value without trailing zeros; from ten thousand on in thousands (k), millions (M), thousand millions
-/// (G), because the place for it is narrow.
+/// A round value without trailing zeros; from ten thousand on in thousands (k), millions (M), thousand
+/// millions (G), because the place for it is narrow.
 pub(super) fn tick_value(value: f64) -> String {
     let (value, prefix) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),

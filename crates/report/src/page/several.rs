@@ -187,8 +187,7 @@ fn figure(members: &[Member<'_>], titles: &[String], metric: Metric) -> Option<F
     }
     let rules = members.iter().map(|m| &m.comparisons.rules);
     let rope_ratio = rules.clone().map(|rules| rules.rope_ratio).fold(0.0, f64::max);
-    let levels: Vec<String> = rules.map(|rules| share(1.0 - rules.alpha)).collect();
-    let mut level = levels.clone();
+    let mut level: Vec<String> = rules.map(|rules| share(1.0 - rules.alpha)).collect();
     level.dedup();
     let drawing = forest(&Forest {
         metric,

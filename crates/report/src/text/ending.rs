@@ -213,8 +213,8 @@ fn with_mend(check: &Check, (record, machine): (&LoadRecord, &Machine), written:
 }
 
 /// The mend of a check of times if a hypervisor took CPU time: no option brings that back, so it is named
-/// before any other mend. But it is not why a server falls far behind the rate, nor alone to blame on a machine
-/// that others keep busy.
+/// before any other mend. But it is not why a server falls far behind the rate, nor alone to blame on a
+/// machine that others keep busy.
 fn hypervisor(check: &Check, record: &LoadRecord, machine: &Machine) -> Option<String> {
     const OF_TIME: [&str; 5] =
         ["client-paused", "client-starvation", "lateness", "achieved-rate", "littles-law"];

@@ -212,7 +212,7 @@ fn root_nobody_waits_for_a_cpu_that_idles() {
     // A thread that wakes an idle CPU waits until that is awake.
     assert_eq!(at("to idle", 9_100, 0), (160, 0));
     assert_eq!(at("from idle", 9_300, 9_270), (190, 0));
-    // Held by a quota, and its CPU has no other thread: the switch that queues it is the one to the idle task.
+    // Held by a quota, alone on its CPU: the switch that queues it is the one to the idle task.
     assert_eq!(at("to idle", 9_320, 0), (190, 0));
     assert_eq!(at("from idle", 9_380, 9_320), (190, 60));
     // The end of the idle time was not shown.
