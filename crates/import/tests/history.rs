@@ -94,8 +94,8 @@ fn google_benchmark_has_the_median_of_repetitions_or_their_mean() {
     check(
         &values(&old),
         &[
-            ("time", Some("BM_Old"), 7e-3, Some(1_795_254_723)),
-            ("cpu-time", Some("BM_Old"), 7e-3, Some(1_795_254_723)),
+            ("time", Some("old_bench: BM_Old"), 7e-3, Some(1_795_254_723)),
+            ("cpu-time", Some("old_bench: BM_Old"), 7e-3, Some(1_795_254_723)),
         ],
     );
     let notes =

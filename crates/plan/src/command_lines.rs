@@ -310,7 +310,13 @@ impl CommandLines {
         if self.names.len() > written.len() {
             return refuse(format!("{} names for {} commands", self.names.len(), written.len()));
         }
-        for parameter in &self.parameters {
+        for (i, parameter) in self.parameters.iter().enumerate() {
+            if self.parameters[..i].iter().any(|other| other.name == parameter.name) {
+                return refuse(format!(
+                    "parameter {} is given twice: name all of its values at once",
+                    parameter.name
+                ));
+            }
             let place = format!("{{{}}}", parameter.name);
             let is_used =
                 (0..written.len()).any(|i| self.texts_of(i, &written[i]).any(|t| t.contains(&place)));

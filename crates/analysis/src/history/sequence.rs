@@ -16,6 +16,9 @@ use crate::robust::median;
 /// Words of work in the name of a rate.
 const WORK: &str = "requests request queries query transactions operations events items rows records messages bytes \
                     calls commits inserts reads writes lookups jobs tasks";
+/// Short forms and units of amounts that are moved.
+const AMOUNTS: [&str; 14] =
+    ["b", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib", "mbit", "gbit", "req", "reqs", "msgs"];
 /// Words of faults, of which fewer are better.
 const FAULTS: &str = "error errors failure failures failed fault faults miss misses timeout timeouts dropped drops \
                       retry retries loss lost rejected deadlocks rollbacks aborts conflicts stalls killed";
@@ -31,10 +34,20 @@ impl Sense {
         let name = metric.to_lowercase().replace('-', "_");
         let has = |words: &str| name.split(['_', '/']).any(|part| words.split(' ').any(|word| word == part));
         let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-        let is_rate = ends(&["_per_s", "_per_second", "/s"]);
+        // `write_mb_s` and `req_s` are rates, too, and no times.
+        let mut from_the_end = name.rsplit('_');
+        let is_amount_s = from_the_end.next() == Some("s")
+            && from_the_end
+                .next()
+                .is_some_and(|of| WORK.split_whitespace().chain(AMOUNTS).any(|word| word == of));
+        let is_rate = is_amount_s || ends(&["_per_s", "_per_second", "/s"]);
         // More of a work a second is better; of another thing, the name does not say.
-        let is_work = is_rate && has(WORK);
-        let is_more = is_work || has("throughput bandwidth qps rps tps iops ops score");
+        let is_work = is_rate && (is_amount_s || has(WORK));
+        let is_more = is_work || has("throughput bandwidth speed capacity qps rps tps iops ops score");
+        let until_a_fault = name.contains("time_to_failure") || name.contains("time_between_failures");
+        if until_a_fault {
+            return Self::More;
+        }
         let is_spare = has("free available saved fixed uptime mtbf");
         let is_cost =
             has("latency duration elapsed time memory rss size cost allocs allocations") && !is_rate;

@@ -388,6 +388,16 @@ fn more_errors_are_never_better() {
         ("cpu_time_per_s", Sense::Unknown),
         ("latency_ms", Sense::Less),
         ("heap", Sense::Unknown),
+        ("write_mb_s", Sense::More),
+        ("gb_s", Sense::More),
+        ("rows_s", Sense::More),
+        ("req_s", Sense::More),
+        ("speed_mb_s", Sense::More),
+        ("errors_s", Sense::Less),
+        ("recovery_s", Sense::Less),
+        ("wall_s", Sense::Less),
+        ("time_to_failure_s", Sense::More),
+        ("capacity_bytes", Sense::More),
     ];
     for (name, expected) in sense {
         assert_eq!(Sense::of(name), expected, "{name}");

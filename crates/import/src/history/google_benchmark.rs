@@ -28,8 +28,13 @@ const AGGREGATES: [&str; 4] = ["mean", "median", "stddev", "cv"];
 pub(super) fn read(document: &Value, zone: &TimeZone) -> Result<History, HistoryError> {
     let (mut history, at) = of_context(&document["context"], zone);
     let mut names = Names::default();
+    // Two programs of one machine may have benchmarks of one name.
+    let program = text(&document["context"]["executable"]);
+    let program = program.as_deref().map(|path| path.rsplit(['/', '\\']).next().unwrap_or(path));
     for benchmark in benchmarks(list(document, "benchmarks", TOOL)?)? {
-        let name = names.of(benchmark.name.clone(), &mut history.notes);
+        let of_program = |program: &str| format!("{program}: {}", benchmark.name);
+        let name = program.map_or_else(|| benchmark.name.clone(), of_program);
+        let name = names.of(name, &mut history.notes);
         add(&name, &benchmark, at, &mut history)?;
     }
     Ok(history)

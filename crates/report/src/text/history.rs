@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::history::{Break, Change, Excursion, History, Key, Suspect, VALUES_MIN};
+use analysis::history::{Break, Change, Excursion, History, Key, Suspect, VALUES_MAX, VALUES_MIN};
 use record::run::RunId;
 
 use super::table::{Align, Table};
@@ -129,7 +129,15 @@ fn one(
     }
     if history.untested > 0 {
         let few = plural(history.untested, "run");
-        let text = format!("{few} not tested: a stretch on one machine needs {VALUES_MIN} runs.");
+        // Either cause, or both.
+        let text = if history.points.len() > VALUES_MAX {
+            format!(
+                "{few} not tested: of a stretch on one machine the newest {VALUES_MAX} runs are tested, and it needs \
+                 {VALUES_MIN}."
+            )
+        } else {
+            format!("{few} not tested: a stretch on one machine needs {VALUES_MIN} runs.")
+        };
         paragraph(out, &text, 2, style)?;
     }
     writeln!(out)
