@@ -123,6 +123,7 @@ pub fn of_commands(draft: &CommandsDraft) -> Result<String, NotAPlan> {
     let texts: Vec<String> =
         draft.commands.iter().map(|command| format!("  {},\n", quoted(command))).collect();
     out += "# What is compared: each block runs every command for the measured time, in random order.\n";
+    out += "# Judged are runs per second: a slow run weighs more than in `compare`, which judges the geometric mean.\n";
     out += "[factors.command]\n";
     line(&mut out, "values", &format!("[\n{}]", texts.concat()));
     line(&mut out, "reference", &quoted(&draft.commands[draft.reference]));
