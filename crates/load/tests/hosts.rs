@@ -224,7 +224,10 @@ fn a_host_that_comes_back_ends_its_outage_and_does_events_again() {
             server.wait_until_ready();
         });
         assert_hosts(&record);
-        assert_eq!((record.counts.planned, record.counts.done), (800, 800), "{:?}", record.counts);
+        // A few may be in flight, or wait for a CPU, as the phase ends.
+        let counts = &record.counts;
+        assert_eq!((counts.planned, counts.failed, counts.skipped), (800, 0, 0), "{counts:?}");
+        assert!(counts.done + counts.unfinished == 800 && counts.unfinished <= 40, "{counts:?}");
         let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
         assert!(outage.ended && outage.for_s >= 1.0, "{outage:?}");
         assert_eq!(outage.host, Some(1));

@@ -102,7 +102,7 @@ fn the_range_over_levels_has_one_form_and_holds_every_ratio() {
     assert_eq!(told, "wal is 1.30 to 7.3 times as fast as delete (95 %: 1.20 to 10.1).");
     // An interval that excludes no difference does not read as if it included it.
     let estimate = comparisons.pairs[0].estimate.as_mut().expect("nothing fell out");
-    (estimate.ratio, estimate.low) = (1.3, 1.001_2);
+    (estimate.ratio, estimate.low_adjusted) = (1.3, 1.001_2);
     let told = claim(&bakeoff, &comparisons).headline;
     assert_eq!(told, "wal is 1.30 to 7.3 times as fast as delete (95 %: 1.001 to 10.1).");
 }
