@@ -434,6 +434,8 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
             break metrics;
         }
         assert!(load.try_wait().unwrap().is_none(), "{metrics}");
+        // More requests a second are refused.
+        std::thread::sleep(Duration::from_millis(50));
     };
     assert!(metrics.contains("bakeoff_running 1\n"), "{metrics}");
     let page = house.get("/").body;
@@ -453,6 +455,7 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
     let mut was_behind = false;
     while load.try_wait().unwrap().is_none() {
         was_behind |= house.get("/").body.contains("<b>Behind</b> done ");
+        std::thread::sleep(Duration::from_millis(50));
     }
     let page = house.get("/").body;
     assert!(was_behind, "{page}");

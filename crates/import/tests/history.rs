@@ -78,17 +78,20 @@ fn google_benchmark_has_the_median_of_repetitions_or_their_mean() {
     check(
         &values(&history),
         &[
-            ("time", Some("BM_Sort/1000"), 102.5e-6, at),
-            ("cpu-time", Some("BM_Sort/1000"), 99.5e-6, at),
-            ("items_per_s", Some("BM_Sort/1000"), 9_801.0, at),
-            ("time", Some("BM_Hash"), 41e-9, at),
-            ("cpu-time", Some("BM_Hash"), 40.5e-9, at),
+            ("time", Some("bench: BM_Sort/1000"), 102.5e-6, at),
+            ("cpu-time", Some("bench: BM_Sort/1000"), 99.5e-6, at),
+            ("items_per_s", Some("bench: BM_Sort/1000"), 9_801.0, at),
+            ("time", Some("bench: BM_Hash"), 41e-9, at),
+            ("cpu-time", Some("bench: BM_Hash"), 40.5e-9, at),
         ],
     );
     assert_eq!((history.host.as_deref(), history.facts["cpu.count"].as_str()), (Some("lab1"), "8"));
     assert_eq!(
         history.notes,
-        ["BM_Broken is left out: it ended with an error", "BM_Skipped is left out: it was skipped"]
+        [
+            "bench: BM_Broken is left out: it ended with an error",
+            "bench: BM_Skipped is left out: it was skipped"
+        ]
     );
     let old = sample("google-benchmark-old-date.json");
     check(
@@ -114,28 +117,28 @@ fn google_benchmark_has_counters_and_neither_deviations_nor_failures() {
     check(
         &found,
         &[
-            ("bytes_per_s", Some("BM_Copy/64"), 2.9e7, at),
-            ("counter-time", Some("BM_Copy/64"), 78.0, at),
-            ("cpu-time", Some("BM_Copy/64"), 2e-6, at),
-            ("hits", Some("BM_Copy/64"), 0.8, at),
-            ("items_per_s", Some("BM_Copy/64"), 4.5e5, at),
-            ("time", Some("BM_Copy/64"), 2.2e-6, at),
-            ("allocs_per_iter", Some("BM_Sums"), 2.0, at),
-            ("cpu-time", Some("BM_Sums"), 0.0, at),
-            ("max_used_bytes", Some("BM_Sums"), 4096.0, at),
-            ("time", Some("BM_Sums"), 5.0, at),
-            ("cpu-time", Some("BM_Twin"), 1e-9, at),
-            ("time", Some("BM_Twin"), 1e-9, at),
-            ("cpu-time", Some("BM_Twin #2"), 9e-9, at),
-            ("time", Some("BM_Twin #2"), 9e-9, at),
+            ("bytes_per_s", Some("bench: BM_Copy/64"), 2.9e7, at),
+            ("counter-time", Some("bench: BM_Copy/64"), 78.0, at),
+            ("cpu-time", Some("bench: BM_Copy/64"), 2e-6, at),
+            ("hits", Some("bench: BM_Copy/64"), 0.8, at),
+            ("items_per_s", Some("bench: BM_Copy/64"), 4.5e5, at),
+            ("time", Some("bench: BM_Copy/64"), 2.2e-6, at),
+            ("allocs_per_iter", Some("bench: BM_Sums"), 2.0, at),
+            ("cpu-time", Some("bench: BM_Sums"), 0.0, at),
+            ("max_used_bytes", Some("bench: BM_Sums"), 4096.0, at),
+            ("time", Some("bench: BM_Sums"), 5.0, at),
+            ("cpu-time", Some("bench: BM_Twin"), 1e-9, at),
+            ("time", Some("bench: BM_Twin"), 1e-9, at),
+            ("cpu-time", Some("bench: BM_Twin #2"), 9e-9, at),
+            ("time", Some("bench: BM_Twin #2"), 9e-9, at),
         ],
     );
     let facts = ["cpu.scaling", "benchmark.version"].map(|name| history.facts[name].as_str());
     assert_eq!(facts, ["true", "v1.9.1"]);
     let left_out: Vec<&String> = history.notes.iter().filter(|note| note.contains("left out")).collect();
     let known = [
-        "BM_Flaky is left out: 1 of 3 repetitions: it ended with an error",
-        "BM_Zero/manual_time is left out: its `real_time` is not a time over 0",
+        "bench: BM_Flaky is left out: 1 of 3 repetitions: it ended with an error",
+        "bench: BM_Zero/manual_time is left out: its `real_time` is not a time over 0",
     ];
     assert_eq!(left_out, known);
 }

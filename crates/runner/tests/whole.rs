@@ -149,7 +149,7 @@ metrics = ["throughput", "io-per-event", "memory-growth"]
         let locks = used(Resource::LockSpin).unwrap();
         if let Ok(locks) = locks {
             assert!((0.0..1.0).contains(&locks.amount), "{locks:?}");
-            // They start with the phase and are read at its end: seven take half a second without optimization.
+            // They start with the phase and are read at its end: seven take half a second, unoptimized.
             assert!(locks.span_s() > 0.8 && locks.span_s() < 3.2, "of a phase of 2 s: {locks:?}");
             assert!(!run.instruments.missing.contains_key("locks"));
         } else {
