@@ -213,7 +213,7 @@ pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(
         Clock::ALL.into_iter().find(is_it)
     };
     let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
-    // A week in which every day is alike differs from day to day in what is left.
+    // If every day is alike, only noise differs between the days of a week.
     let set_clocks = |cycles: &mut [Cycle]| {
         for cycle in cycles.iter_mut() {
             cycle.clock = clock_of(cycle);

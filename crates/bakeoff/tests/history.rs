@@ -219,7 +219,7 @@ fn the_time_of_at_is_part_of_a_values_identity() {
     assert_eq!((at("2026-11-21T03:00:00Z"), at("2026-11-22T03:00:00Z")), (true.into(), true.into()));
     assert_eq!((at("2026-11-21T03:00:00Z"), at("2026-11-22T04:00:00+01:00")), (false.into(), false.into()));
     assert_eq!(series_of(&lab, "time")[0].2, [0.5, 0.5]);
-    // The same result without a time is no further one, though the file is new.
+    // A copy of an undated file is not a new measurement.
     let copy = write(&lab, "copy.json", result);
     assert_eq!(lab.json(&["history", "import", &copy])["is_new"], false);
     let labeled = lab.json(&["history", "import", &copy, "--label", "branch=main"]);

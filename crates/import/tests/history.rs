@@ -106,8 +106,8 @@ fn google_benchmark_has_the_median_of_repetitions_or_their_mean() {
     assert_eq!(old.notes, notes);
 }
 
-/// The truth, by hand: each benchmark counts once, whatever aggregates the file has; a deviation is no time;
-/// one repetition that failed leaves a selection; two benchmarks may have one name.
+/// Worked out by hand: each benchmark counts once, with or without aggregates. A standard deviation is not a
+/// time. A benchmark with a failed repetition is left out. Two benchmarks may have the same name.
 #[test]
 fn google_benchmark_has_counters_and_neither_deviations_nor_failures() {
     let history = sample("google-benchmark-counters-and-failures.json");

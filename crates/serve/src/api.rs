@@ -298,7 +298,7 @@ fn note_document(id: RunId, note: &Note) -> Value {
     json!({"schema": "bakeoff.note/1", "run": id.to_string(), "tags": note.tags, "note": note.text, "version": version})
 }
 
-/// `PUT /api/v1/runs/ID/note`: a document `{"tags", "note", "version"}`; what is missing stays as it is.
+/// `PUT /api/v1/runs/ID/note`: a document `{"tags", "note", "version"}`. A missing field does not change.
 pub(crate) async fn set_note(
     State(app): Shared,
     Extension(who): Extension<Identity>,

@@ -187,7 +187,7 @@ impl App {
         Ok(())
     }
 
-    /// Changes tags and note of a run; returns what is stored.
+    /// Changes the tags and the note of a run, and returns both as they are stored.
     pub(crate) fn edit_note(
         &self,
         id: RunId,
@@ -236,7 +236,7 @@ impl App {
     }
 }
 
-/// A change of tags and note; what is missing stays as it is.
+/// A change of tags and note. A field that is missing does not change.
 #[derive(Debug, Default)]
 pub(crate) struct Edit {
     /// Version that the user has read.

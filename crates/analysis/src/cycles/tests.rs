@@ -436,7 +436,7 @@ fn a_daily_job_that_a_weekly_cycle_contains_is_a_daily_cycle_too() {
             assert!((window.from_s % DAY / 3_600.0 - 2.0).abs() < 0.1, "{what}");
             assert!(of(Clock::Week).is_some_and(|week| !week.harmonics.contains(&7)), "{what}");
         }
-        // What happens on two days of the week is no daily cycle.
+        // A job on two days of the week is not a daily cycle.
         let found = cycles_by_the_clock(&at_two(seed, |day| day % 3 == 1 && day < 6), 0.01, &|_| 0.0).cycles;
         assert!(found.iter().all(|cycle| cycle.clock != Some(Clock::Day)), "{seed}: {found:?}");
     }

@@ -38,7 +38,7 @@ pub(crate) enum Failed {
     Lost {
         /// Time at which it was made.
         made_ns: u64,
-        /// Whether it carried an answer. One that did not is no better than a refused one: the kernel accepts
+        /// Whether it carried an answer. One that did not counts as refused: the kernel accepts connections
         /// for a server that is away.
         has_answered: bool,
         /// Time at which its end was detected.

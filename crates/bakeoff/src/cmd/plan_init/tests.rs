@@ -146,7 +146,7 @@ fn sample_of_load(setting: &Setting) -> (&'static str, Vec<&'static str>, String
     (target, others.to_vec(), value)
 }
 
-/// Words after `load` for an argument that is no setting.
+/// A sample command line, after `load`, of an argument that is not a setting of the load.
 fn other_sample_of_load(id: &str) -> &'static [&'static str] {
     match id {
         "title" => &["null:", "--title", "A load"],
