@@ -214,4 +214,11 @@ fn a_page_opens_in_the_browser_of_the_user() {
     let mut command = lab.command(&["report", "latest", "--open", "-o", text(&page)]);
     let ended = Ended::of(command.env("BROWSER", "no-such-browser").output().expect("it starts"));
     assert!(ended.code == Some(6) && ended.err.contains("no-such-browser"), "{}", ended.err);
+    // xdg-open would show nothing, and end well.
+    let mut command = lab.command(&["report", "latest", "--open", "-o", text(&page)]);
+    for name in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY"] {
+        command.env_remove(name);
+    }
+    let ended = Ended::of(command.output().expect("it starts"));
+    assert!(ended.code == Some(6) && ended.err.contains("there is no display"), "{}", ended.err);
 }

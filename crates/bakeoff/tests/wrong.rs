@@ -154,6 +154,28 @@ fn a_typo_in_a_plan_is_told_with_line_and_column() {
 }
 
 #[test]
+fn a_misspelled_instrument_or_target_of_a_plan_is_told_before_anything_runs() {
+    let lab = Lab::new();
+    let plan = lab.path("names.toml");
+    let text = |target: &str, instrument: &str| {
+        format!(
+            "schema = 1\ntitle = \"x\"\n[load]\ntarget = \"{target}\"\n[phases]\nmeasure = {{ time = \"1s\" }}\n\
+             [observe]\ninstruments = [\"cpu\", \"{instrument}\"]\n"
+        )
+    };
+    for (target, instrument, meant) in [
+        ("null:", "memroy", "did you mean `memory`?"),
+        ("redsi://localhost", "memory", "did you mean `redis:`?"),
+    ] {
+        std::fs::write(&plan, text(target, instrument)).unwrap();
+        for command in [&["plan", "check"][..], &["plan", "explain"], &["run"]] {
+            let err = fails(&lab, &[command, &[plan.to_str().unwrap()]].concat(), 2);
+            assert!(err.contains("names.toml") && err.contains(meant), "{command:?}: {err}");
+        }
+    }
+}
+
+#[test]
 fn a_full_disk_costs_neither_the_result_nor_the_archive() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: a small file system can be mounted by root only");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use record::load::settings::Values;
+use record::nearest::did_you_mean;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest};
@@ -309,7 +311,16 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn bad_found(&mut self, found: &Found<'_>) {
-        self.bad(found.position, &found.path, &found.value, found.key.kind.expected());
+        let known = match found.key.kind {
+            Kind::Words(words) | Kind::Value(Values::Word(words)) => words(),
+            _ => Vec::new(),
+        };
+        let items = found.value.as_array().into_iter().flatten().map(toml::Spanned::get_ref);
+        let mut texts = items.chain([&found.value]).filter_map(DeValue::as_str);
+        let unknown = texts.find(|text| !known.contains(text));
+        let meant = unknown.map_or_else(String::new, |text| did_you_mean(text, known.iter().copied()));
+        let expected = found.key.kind.expected() + &meant;
+        self.bad(found.position, &found.path, &found.value, expected);
     }
 
     pub(crate) fn bad(&mut self, position: Position, path: &str, value: &DeValue<'_>, expected: String) {

@@ -15,7 +15,12 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = text_file::read(path, text_file::PLAN_BYTES_MAX);
     let text = text.with_context(|| format!("reading {}", path.display()));
     let text = text.ends_with(Exit::Usage)?;
-    plan::read(&text, &path.display().to_string()).ends_with(Exit::Usage)
+    let plan = plan::read(&text, &path.display().to_string()).ends_with(Exit::Usage)?;
+    for levels in plan.configurations() {
+        let target = plan.target(&levels, Path::new("/scratch"));
+        load::check_target(&target).with_context(|| path.display().to_string()).ends_with(Exit::Usage)?;
+    }
+    Ok(plan)
 }
 
 /// Writes the facts that a user should know before starting the plan.

@@ -21,7 +21,13 @@ const WAIT: &str = "read -r go && exec \"$0\" \"$1\"";
 impl Viewer {
     /// Starts the process, which waits.
     pub(super) fn waiting(page: &Path) -> anyhow::Result<Self> {
-        let browser = std::env::var_os("BROWSER").filter(|name| !name.is_empty());
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let browser = set("BROWSER");
+        if browser.is_none() && set("DISPLAY").is_none() && set("WAYLAND_DISPLAY").is_none() {
+            return Err(Exit::CannotHere.with(
+                "--open: there is no display; set $BROWSER, or write the page with -o and open it elsewhere",
+            ));
+        }
         let browser = browser.unwrap_or_else(|| "xdg-open".into());
         if !is_program(Path::new(&browser)) {
             let name = browser.to_string_lossy().into_owned();
