@@ -159,7 +159,7 @@ fn a_misspelled_instrument_or_target_of_a_plan_is_told_before_anything_runs() {
     let plan = lab.path("names.toml");
     let text = |target: &str, instrument: &str| {
         format!(
-            "schema = 1\ntitle = \"x\"\n[load]\ntarget = \"{target}\"\n[phases]\nmeasure = {{ time = \"1s\" }}\n\
+            "schema = 1\ntitle = \"x\"\n[design]\nblocks = 1\n[load]\ntarget = \"{target}\"\n[phases]\nmeasure = {{ time = \"1s\" }}\n\
              [observe]\ninstruments = [\"cpu\", \"{instrument}\"]\n"
         )
     };
