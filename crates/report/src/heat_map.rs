@@ -2,7 +2,7 @@
 
 use record::block_io::{IoGroup, IoInterval, Latencies};
 
-use crate::chart::{Drawing, Heat, HeatColumn, heat};
+use crate::chart::{Drawing, Heat, HeatColumn, Kind, heat};
 use crate::number::latency;
 
 /// Styles that a page defines for its pictures, for a picture without a page.
@@ -105,7 +105,14 @@ fn drawing(columns: &[Column], start_ns: u64) -> Option<Drawing> {
     if columns.iter().all(|c| c.cells.is_empty()) {
         return None;
     }
-    Some(heat(&Heat { x_title: "seconds", y_title: "latency", y_label: |s| latency(s * 1e9), columns }))
+    Some(heat(&Heat {
+        x_title: "seconds",
+        y_title: "latency",
+        y_kind: Kind::Log,
+        y_range: None,
+        y_label: |s| latency(s * 1e9),
+        columns,
+    }))
 }
 
 /// Four cells per power of two, the finest that the eye distinguishes: both ends in seconds, and the count.

@@ -9,6 +9,9 @@ use super::{Drawing, Svg};
 pub(crate) struct Heat<'a> {
     pub(crate) x_title: &'a str,
     pub(crate) y_title: &'a str,
+    pub(crate) y_kind: Kind,
+    /// Ends of the axis; without them it ends with the cells.
+    pub(crate) y_range: Option<(f64, f64)>,
     pub(crate) y_label: fn(f64) -> String,
     /// Columns in rising order; if empty, nothing is drawn.
     pub(crate) columns: Vec<HeatColumn>,
@@ -19,7 +22,7 @@ pub(crate) struct Heat<'a> {
 pub(crate) struct HeatColumn {
     pub(crate) from: f64,
     pub(crate) until: f64,
-    /// Lower bound, upper bound (both over 0) and count.
+    /// Lower bound, upper bound (both over 0 on a logarithmic axis) and count.
     pub(crate) cells: Vec<(f64, f64, f64)>,
 }
 
@@ -39,15 +42,18 @@ pub(crate) fn heat(chart: &Heat) -> Drawing {
 fn draw(chart: &Heat, width: f64) -> Svg {
     let height = if width < 500.0 { 260.0 } else { 350.0 };
     let cells = || chart.columns.iter().flat_map(|c| &c.cells);
-    let low = cells().map(|c| c.0).fold(f64::INFINITY, f64::min);
-    let high = cells().map(|c| c.1).fold(f64::NEG_INFINITY, f64::max);
+    let of_cells = || {
+        let low = cells().map(|c| c.0).fold(f64::INFINITY, f64::min);
+        (low, cells().map(|c| c.1).fold(f64::NEG_INFINITY, f64::max))
+    };
+    let (low, high) = chart.y_range.unwrap_or_else(of_cells);
     let most = cells().map(|c| c.2).fold(1.0, f64::max);
     let (first, last) = match (chart.columns.first(), chart.columns.last()) {
         (Some(first), Some(last)) if low < high => (first.from, last.until),
         _ => return Svg { width, height, body: String::new() },
     };
     let x = Scale { kind: Kind::Linear, low: first, high: last, from: LEFT, to: width - RIGHT };
-    let y = Scale { kind: Kind::Log, low, high, from: height - BOTTOM, to: TOP };
+    let y = Scale { kind: chart.y_kind, low, high, from: height - BOTTOM, to: TOP };
     let mut canvas = Canvas::default();
     for value in y.ticks(6) {
         canvas.line("grid", (LEFT, y.at(value)), (width - RIGHT, y.at(value)));
@@ -82,11 +88,18 @@ mod tests {
                 cells: vec![(1e-5, 2e-5, 1000.0), (1e-2, 2e-2, 1.0)],
             })
             .collect();
-        let chart = Heat { x_title: "s", y_title: "latency", y_label: |v| format!("{v}"), columns };
+        let of = |columns| Heat {
+            x_title: "s",
+            y_title: "latency",
+            y_kind: Kind::Log,
+            y_range: None,
+            y_label: |v| format!("{v}"),
+            columns,
+        };
+        let chart = of(columns);
         let svg = heat(&chart).wide;
         assert_eq!(svg.body.matches(r#"class="heat""#).count(), 20);
         assert_eq!(svg.body.matches(r#"fill-opacity="1.00""#).count(), 10);
-        let none = Heat { x_title: "s", y_title: "y", y_label: |v| format!("{v}"), columns: Vec::new() };
-        assert!(heat(&none).wide.body.is_empty());
+        assert!(heat(&of(Vec::new())).wide.body.is_empty());
     }
 }

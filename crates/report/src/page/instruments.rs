@@ -22,7 +22,9 @@ const MIB: f64 = 1_048_576.0;
 /// The sections of the instruments that were attached or requested.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     let seen = &run.instruments;
+    let cpus = super::cpus::cpus_over_time(&run.cpu).map(Block::Figure);
     let all = [
+        Section { id: "cpus", title: "CPUs", blocks: cpus.into_iter().collect() },
         section(seen, "Block I/O", block_io),
         section(seen, "Network", nic),
         section(seen, "Locks of the kernel", locks::of_kernel),

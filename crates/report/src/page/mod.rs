@@ -4,6 +4,7 @@ mod account;
 mod bakeoff;
 mod commands;
 mod configuration;
+mod cpus;
 mod disclosure;
 mod figures;
 mod gates;

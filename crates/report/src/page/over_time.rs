@@ -96,6 +96,8 @@ fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
         drawing: heat(&Heat {
             x_title: "seconds",
             y_title: name,
+            y_kind: Kind::Log,
+            y_range: None,
             y_label: super::figures::tick_seconds,
             columns: stretches.iter().map(column).collect(),
         }),
