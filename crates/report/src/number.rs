@@ -3,13 +3,13 @@
 use analysis::history::Key;
 use record::bakeoff::{Metric, Scale};
 
-/// `850ns`, `12.3us`, `4.56ms`, `1.23s`: three significant digits.
+/// `850 ns`, `12.3 us`, `4.56 ms`, `1.23 s`: three significant digits.
 pub(crate) fn latency(ns: f64) -> String {
     if ns < 0.0 {
         return format!("-{}", latency(-ns));
     }
     let (value, unit) = unit_of(ns);
-    if unit == "ns" { format!("{value:.0}ns") } else { format!("{}{unit}", significant(value)) }
+    if unit == "ns" { format!("{value:.0} ns") } else { format!("{} {unit}", significant(value)) }
 }
 
 fn unit_of(ns: f64) -> (f64, &'static str) {
@@ -191,7 +191,7 @@ pub(crate) fn metric_ends_beside(metric: Metric, limit: f64, (low, high): (f64, 
         Metric::Throughput => format!("{value:.3}/s"),
         Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => {
             let (value, unit) = unit_of(value * 1e9);
-            format!("{value:.5}{unit}")
+            format!("{value:.5} {unit}")
         }
         _ => metric_value(metric, value),
     };
@@ -450,15 +450,15 @@ mod tests {
     fn latencies_keep_three_digits_across_every_unit() {
         check(
             &[
-                (1.0, "1ns"),
-                (999.4, "999ns"),
-                (999.6, "1.00us"),
-                (12_340.0, "12.3us"),
-                (999_600.0, "1.00ms"),
-                (4_560_000.0, "4.56ms"),
-                (123_400_000.0, "123ms"),
-                (61e9, "61.0s"),
-                (3_600e9, "3,600s"),
+                (1.0, "1 ns"),
+                (999.4, "999 ns"),
+                (999.6, "1.00 us"),
+                (12_340.0, "12.3 us"),
+                (999_600.0, "1.00 ms"),
+                (4_560_000.0, "4.56 ms"),
+                (123_400_000.0, "123 ms"),
+                (61e9, "61.0 s"),
+                (3_600e9, "3,600 s"),
             ],
             latency,
         );
@@ -527,12 +527,12 @@ mod tests {
             numbers,
         };
         for name in ["time", "cpu-time", "p99"] {
-            check(&[(0.002, "2.00ms"), (0.0, "0ns")], |v| named_value(&key(name, Numbers::Ours), v));
+            check(&[(0.002, "2.00 ms"), (0.0, "0 ns")], |v| named_value(&key(name, Numbers::Ours), v));
         }
         for name in ["x", "time", "p99", "cpu", "lock-cpu"] {
             let of_table = key(name, Numbers::OfFile(String::new()));
             check(&[(0.002, "0.00200"), (12.5, "12.50"), (-3.0, "-3.000")], |v| named_value(&of_table, v));
-            check(&[(0.002, "2.00ms"), (-0.002, "-2.00ms")], |v| {
+            check(&[(0.002, "2.00 ms"), (-0.002, "-2.00 ms")], |v| {
                 named_value(&key(name, Numbers::OfFile("s".into())), v)
             });
             let of_ticks = key(name, Numbers::OfFile("ticks".into()));
@@ -565,9 +565,9 @@ mod tests {
         assert_eq!(change_interval(1.000_4, 2.5), "[1.0004x, 2.5x]");
         assert_eq!(change_interval(1.0, 2.5), "[1.00x, 2.5x]");
         let ends = |low, high| outward((low, high), latency);
-        assert_eq!(ends(4_566_000.0, 4_561_000.0), ("4.56ms".to_owned(), "4.57ms".to_owned()));
-        assert_eq!(ends(4_560_000.0, 4_560_000.0), ("4.56ms".to_owned(), "4.56ms".to_owned()));
-        assert_eq!(ends(999_700.0, 999_600.0), ("990us".to_owned(), "1.00ms".to_owned()));
+        assert_eq!(ends(4_566_000.0, 4_561_000.0), ("4.56 ms".to_owned(), "4.57 ms".to_owned()));
+        assert_eq!(ends(4_560_000.0, 4_560_000.0), ("4.56 ms".to_owned(), "4.56 ms".to_owned()));
+        assert_eq!(ends(999_700.0, 999_600.0), ("990 us".to_owned(), "1.00 ms".to_owned()));
         let rates = outward((1_234.6, 1_234.4), significant);
         assert_eq!(rates, ("1,234".to_owned(), "1,235".to_owned()));
         assert_eq!(outward((0.0, 850e6), bandwidth), ("0 kB/s".to_owned(), "850 MB/s".to_owned()));

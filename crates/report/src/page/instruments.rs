@@ -430,6 +430,6 @@ mod tests {
         };
         let text = format!("{:?}", block_io(&[interval(0), interval(1)]));
         // Of the table, and of each interval of the figure.
-        assert_eq!(text.matches("\"8.25us\"").count(), 3, "{text}");
+        assert_eq!(text.matches("\"8.25 us\"").count(), 3, "{text}");
     }
 }

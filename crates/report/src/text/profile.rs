@@ -230,12 +230,12 @@ mod tests {
     fn shares_are_of_the_time_of_all_stacks() {
         insta::assert_snapshot!(text(&sample(), 2), @r"
     on-CPU time over 2.000 s on 2 CPUs at 997 Hz: 2,000 samples, 1.00 CPUs in use
-    self %   self  total %  total  function
-      70.0  1.40s     70.0  1.40s  seventy
-      20.0  401ms     20.0  401ms  twenty
-      10.0  201ms                  2 more functions
+    self %    self  total %   total  function
+      70.0  1.40 s     70.0  1.40 s  seventy
+      20.0  401 ms     20.0  401 ms  twenty
+      10.0  201 ms                   2 more functions
     10.0 % of the time has no callers: its code keeps no frame pointers (build with -fno-omit-frame-pointer)
-    watching cost 2.10us for each of 3,988 samples, 0.4 % of one CPU; naming functions took 30.0ms of CPU time
+    watching cost 2.10 us for each of 3,988 samples, 0.4 % of one CPU; naming functions took 30.0 ms of CPU time
     ");
     }
 

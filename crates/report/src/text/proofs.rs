@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn every_unit_has_its_own_words() {
         assert_eq!(error(-0.5, Unit::Ratio), "-50.00");
-        assert_eq!(error(1_500.0, Unit::Ns), "+1.50us");
+        assert_eq!(error(1_500.0, Unit::Ns), "+1.50 us");
         assert_eq!(error(-2.0, Unit::Count), "-2");
         assert_eq!(value(4_096.0, Unit::Bytes), "4,096");
         assert_eq!(value(500.0, Unit::PerS), format!("{}/s", rate(500.0)));
