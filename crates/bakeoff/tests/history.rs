@@ -261,7 +261,7 @@ fn units_of_one_kind_are_one_series_and_others_are_not() {
         assert!(periods.err.contains("`p a`"), "{}", periods.err);
     }
     let told = lab.run(&["history", "p"]).out;
-    assert!(told.contains("12.80ms") || told.contains("12.8ms"), "{told}");
+    assert!(told.contains("12.80 ms") || told.contains("12.8 ms"), "{told}");
     assert!(told.contains("7.000 ticks"), "{told}");
     let one = lab.run(&["history", "size"]).out;
     assert!(one.contains("size (bytes) of a on unknown"), "{one}");
