@@ -190,7 +190,7 @@ async function fits(page, name) {
 // The page of a run of each kind, as `report` writes it.
 const reports = new Map();
 for (const run of (await (await fetch(`${url}/api/v1/runs?limit=100`)).json()).runs) {
-  if (run.state !== "running" && !reports.has(run.kind)) reports.set(run.kind, `/runs/${run.id}`);
+  if (run.state !== "running" && !reports.has(run.kind)) reports.set(run.kind, `/runs/${run.run}`);
 }
 for (const kind of ["load", "bakeoff", "compare", "record"]) assert.ok(reports.has(kind), `a run of kind ${kind}: ${[...reports.keys()]}`);
 
