@@ -180,9 +180,12 @@ impl Ledger {
             PhasePosition::Before { .. } | PhasePosition::After => {
                 let shown_ns = if is_open { response_ns } else { service_ns };
                 // The phase does not count the event, but its rate gets the event's share of time in the
-                // phase.
+                // phase, and the interval in which it ended gets the completion.
                 if place == (PhasePosition::Before { ended_in_phase: true }) {
                     recorder.event_counts.note_cut(&counting, start_ns, end_ns);
+                    if end_ns < counting.until_ns {
+                        recorder.carried_in.record(shown_ns);
+                    }
                 }
                 note_uncounted(recorder, place, Some(shown_ns));
             }

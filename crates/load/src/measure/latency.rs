@@ -37,7 +37,8 @@ pub(crate) struct Recorder {
     pub(crate) raised: Tally,
     /// Lower bounds of the response of events that timed out; of their service in a closed loop.
     pub(crate) at_least: Tally,
-    /// Closed loop only: service times of events that began before the measured phase and ended in it.
+    /// Latency, as progress shows it, of events that were due or began before the measured phase and ended in
+    /// it.
     pub(crate) carried_in: Tally,
     /// Service time of failed tries.
     pub(crate) failure: Tally,

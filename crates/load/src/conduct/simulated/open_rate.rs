@@ -39,6 +39,25 @@ fn the_rate_of_a_server_that_cannot_keep_up_is_its_own() {
     }
 }
 
+/// Events in the slices of whole events that are completions of the phase.
+fn completions(record: &LoadRecord) -> u64 {
+    let is_ended = |kind| matches!(kind, LatencyKind::Response | LatencyKind::CarriedIn);
+    let ended = record.slices.iter().filter(|s| s.operation.is_empty() && is_ended(s.kind));
+    ended.map(|s| s.histogram.count()).sum()
+}
+
+#[test]
+fn the_completions_of_the_series_include_what_was_due_before_the_phase() {
+    // Ten events end in the phase; nine of them were due before it.
+    let record = simulate(open(16, 2_000, 1_000), |_| (900 * MS, Ok(())));
+    assert_eq!((record.counts.done, completions(&record)), (1, 10), "{:?}", record.counts);
+    // Two workers do 5 of the 10 a second: the whole phase is spent on the backlog of the warm-up, of which
+    // a part ends only after the phase.
+    let record = simulate(open(2, 10_000, 2_000), |_| (400 * MS, Ok(())));
+    assert_eq!((record.counts.done, completions(&record)), (0, 10), "{:?}", record.counts);
+    assert!((record.achieved_per_s - 5.0).abs() < 0.51, "{}/s", record.achieved_per_s);
+}
+
 #[test]
 fn a_phase_that_begins_with_the_load_lacks_what_would_have_been_in_flight() {
     // Of 20 events of 200 ms the last two end with the phase and 100 ms after it.
