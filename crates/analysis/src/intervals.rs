@@ -60,7 +60,8 @@ pub fn of_slices(
 /// Adds intervals without events, of `each_ns` or less, until `until_ns`.
 fn fill(all: &mut Vec<Interval<'_>>, until_ns: u64, each_ns: u64) {
     let mut from_ns = all.last().map_or(0, |last| last.until_ns);
-    while from_ns < until_ns {
+    // A rest this short comes from the rounding of a file.
+    while from_ns + each_ns / 100 < until_ns {
         let end_ns = from_ns.saturating_add(each_ns).min(until_ns);
         all.push(Interval { from_ns, until_ns: end_ns, slices: Vec::new() });
         from_ns = end_ns;

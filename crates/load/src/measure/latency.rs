@@ -230,6 +230,10 @@ pub(crate) struct EventCounts {
     /// Time of the phase that connections spent with events that ended after it without success, and in a
     /// closed loop with those that timed out.
     pub(crate) held_ns: u64,
+    /// Time of the phase from the loss of a connection to the next one, over all connections.
+    pub(crate) lost_ns: u64,
+    /// The same for connections that the server closed between two requests.
+    pub(crate) closed_ns: u64,
     /// Events of the falling load that have ended in any way.
     pub(crate) after_ended: u64,
 }
@@ -253,6 +257,8 @@ impl EventCounts {
         self.ended_late += other.ended_late;
         self.drained += other.drained;
         self.held_ns += other.held_ns;
+        self.lost_ns += other.lost_ns;
+        self.closed_ns += other.closed_ns;
         self.after_ended += other.after_ended;
     }
 
