@@ -120,6 +120,26 @@ pub(crate) fn insert_accounts() -> String {
     format!("INSERT INTO account VALUES {}", rows.join(", "))
 }
 
+/// Eight connections: one each on eight threads, and all of them on two.
+pub(crate) fn both_ways(settings: &LoadSettings) -> [LoadSettings; 2] {
+    let threads = LoadSettings { threads: 8, connections: None, ..settings.clone() };
+    [threads, LoadSettings { threads: 2, connections: Some(8), ..settings.clone() }]
+}
+
+/// Asserts that each connection broke once, and the attempts to reconnect, are all errors of a load that lost
+/// its server once, and that at most the events in flight were retried.
+pub(crate) fn assert_lost_once(record: &LoadRecord) {
+    let connections = u64::from(record.settings.connections_in_all());
+    let away_s: f64 = record.outages.iter().map(|outage| outage.for_s).sum();
+    let about = format!("{:?} {:?} {:?} {:?}", record.counts, record.errors, record.outages, record.error_samples);
+    assert!(!record.outages.is_empty() && record.outages.iter().all(|outage| outage.ended), "{about}");
+    // All connections together try a hundred times a second, with up to half as long pauses, and a few times
+    // each before that.
+    let most = (connections as f64) * 5.0 + 200.0 * away_s;
+    assert!((connections..=most as u64).contains(&record.errors.connection), "at most {most}: {about}");
+    assert!(record.counts.retries <= connections, "{about}");
+}
+
 /// Runs a load to its planned end, and checks what must hold for every run.
 pub(crate) fn run(settings: &LoadSettings) -> LoadRecord {
     let mut shown = 0.0;
