@@ -154,14 +154,17 @@ mod tests {
     fn intervals_in_which_nothing_ended_are_intervals_with_a_rate_of_0() {
         let slices = [1, 4].map(|second| slice(second, LatencyKind::Response, 100));
         let empty = |from_s: f64, until_s: f64| (from_s, until_s, 0, 0);
-        assert_eq!(found(&slices, LatencyKind::Response, 65 * S / 10), [
-            empty(0.0, 1.0),
-            (1.0, 2.0, 100, 100),
-            empty(2.0, 3.0),
-            empty(3.0, 4.0),
-            (4.0, 5.0, 100, 100),
-            empty(5.0, 6.0),
-            empty(6.0, 6.5),
-        ]);
+        assert_eq!(
+            found(&slices, LatencyKind::Response, 65 * S / 10),
+            [
+                empty(0.0, 1.0),
+                (1.0, 2.0, 100, 100),
+                empty(2.0, 3.0),
+                empty(3.0, 4.0),
+                (4.0, 5.0, 100, 100),
+                empty(5.0, 6.0),
+                empty(6.0, 6.5),
+            ]
+        );
     }
 }

@@ -18,8 +18,8 @@ use record::load::{LoadSettings, Loop, PreparePolicy, ScriptFile, ScriptSettings
 use support::mariadb::installed;
 use support::postgres::{PASSWORD, Postgres};
 use support::{
-    STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_lost_once, assert_transfers, both_ways, check_of, error_of, insert_accounts, run,
-    run_with_trouble, settings, stop_a_build, stop_while_frozen, transfers,
+    STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_lost_once, assert_transfers, both_ways, check_of, error_of,
+    insert_accounts, run, run_with_trouble, settings, stop_a_build, stop_while_frozen, transfers,
 };
 
 /// A closed loop of `events` events.

@@ -255,9 +255,9 @@ impl<'a> Judge<'a> {
 fn p99_s(latency: &Histogram) -> Maybe<f64> {
     let events = latency.count();
     let p99_ns = latency.held_quantile_ns(0.99);
-    p99_ns.map(|ns| ns as f64 * 1e-9).ok_or_else(|| {
-        Missing::because(format!("a p99 needs batches of 100 events, and one had {events}"))
-    })
+    p99_ns
+        .map(|ns| ns as f64 * 1e-9)
+        .ok_or_else(|| Missing::because(format!("a p99 needs batches of 100 events, and one had {events}")))
 }
 
 impl Strand {

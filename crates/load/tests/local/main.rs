@@ -95,7 +95,10 @@ fn assert_tells_its_lateness(record: &LoadRecord) {
     let at = |of: &Histogram, quantile| of.quantile_ns(quantile).unwrap() as f64;
     let check = check_of(record, "lateness");
     // The check includes the waits that the lateness caused.
-    assert!(check.found >= at(late, 0.99) && (check.limit - 0.5 * at(&response, 0.99)).abs() < 1.0, "{about}");
+    assert!(
+        check.found >= at(late, 0.99) && (check.limit - 0.5 * at(&response, 0.99)).abs() < 1.0,
+        "{about}"
+    );
     assert!(check.found <= check.limit || record.verdict.state == Validity::Invalid, "{about}");
     for (name, quantile) in QUANTILES {
         let is_late = at(late, quantile) > 0.5 * at(&response, quantile);

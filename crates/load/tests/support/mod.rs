@@ -131,7 +131,8 @@ pub(crate) fn both_ways(settings: &LoadSettings) -> [LoadSettings; 2] {
 pub(crate) fn assert_lost_once(record: &LoadRecord) {
     let connections = u64::from(record.settings.connections_in_all());
     let away_s: f64 = record.outages.iter().map(|outage| outage.for_s).sum();
-    let about = format!("{:?} {:?} {:?} {:?}", record.counts, record.errors, record.outages, record.error_samples);
+    let about =
+        format!("{:?} {:?} {:?} {:?}", record.counts, record.errors, record.outages, record.error_samples);
     assert!(!record.outages.is_empty() && record.outages.iter().all(|outage| outage.ended), "{about}");
     // All connections together try a hundred times a second, with up to half as long pauses, and a few times
     // each before that.

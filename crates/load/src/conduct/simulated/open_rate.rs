@@ -55,10 +55,8 @@ fn the_completions_of_the_series_include_what_was_due_before_the_phase() {
         let ended = Arc::clone(&truth);
         let record = simulate(open(workers, warmup_ms, time_ms), move |scene| {
             let phase_ns = warmup_ms * MS..(warmup_ms + time_ms) * MS;
-            ended.fetch_add(
-                u64::from(phase_ns.contains(&(scene.now_ns + service_ms * MS))),
-                Ordering::SeqCst,
-            );
+            ended
+                .fetch_add(u64::from(phase_ns.contains(&(scene.now_ns + service_ms * MS))), Ordering::SeqCst);
             (service_ms * MS, Ok(()))
         });
         let truth = truth.load(Ordering::SeqCst);

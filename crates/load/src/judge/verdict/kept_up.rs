@@ -53,7 +53,8 @@ pub(super) fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
         let of_backlog = f.drained - forgiven;
         let _ = write!(text, "; a backlog of {} ended after the phase", plural(of_backlog, "event"));
         if let Some(Trend { first, last }) = trend(f).filter(|trend| has_grown(trend, f.drained)) {
-            let _ = write!(text, "; it grew: {first:.1} in flight in the first quarter, {last:.1} in the last");
+            let _ =
+                write!(text, "; it grew: {first:.1} in flight in the first quarter, {last:.1} in the last");
         }
     }
     at_least("achieved-rate", found, ACHIEVED_MIN, text)
