@@ -27,16 +27,16 @@ pub(crate) struct ConnectionSlot {
     pub(super) left_ns: AtomicU64,
     /// Time at which its connection ended; 0 while it has one.
     gone_ns: AtomicU64,
-    /// That connection was closed in order, not lost.
+    /// Whether the server closed that connection between two requests.
     is_closed: AtomicBool,
 }
 
 /// The end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// It broke, or was given up after a time-out.
+    /// Broken, or given up after a time-out.
     Lost,
-    /// The server closed it between two requests, as its protocol allows.
+    /// Closed by the server between two requests, as its protocol allows.
     Closed,
 }
 

@@ -356,8 +356,8 @@ impl Ledger {
         }
     }
 
-    /// Notes that a connection has replaced the one that ended, for the event in `connection_slot` or the next
-    /// one. In a closed loop the time in between is in no service time, and there is no wait.
+    /// Notes that a connection has replaced the one that ended, for the event in `connection_slot` or the
+    /// next one. In a closed loop the time in between is in no service time, and there is no wait.
     pub(crate) fn note_reconnected(&mut self, connection_slot: usize, now_ns: u64) {
         let slot = &self.engine.connection_slots[connection_slot];
         let Some((gone_ns, gone)) = slot.gone_since() else { return };

@@ -37,7 +37,7 @@ fn the_rate_of_a_closed_loop_of_commands_is_not_cut_at_the_ends_of_the_phase() {
     assert_all_work(&record, 8.0);
 }
 
-/// Asserts that the rate is that of `connections` with events all the time, but for the gaps between two events.
+/// Asserts that the rate is that of `connections` with events all the time, but for the gaps between two.
 fn assert_all_work(record: &LoadRecord, connections: f64) {
     // However slow the machine is.
     let mean_s = record.service.summary().unwrap().mean_ns / 1e9;

@@ -70,7 +70,7 @@ fn what_a_phase_with_its_server_away_waits_for_ends() {
 #[test]
 fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
     let settings = settings(Loop::open(10.0), 2);
-    // Rate, planned, done, ended after the phase, mean latency, number in flight in the first and last quarter.
+    // Rate, planned, done, ended after the phase, mean latency, number in flight in first and last quarter.
     for (per_s, planned, done, drained, mean_ms, quarters, ok) in [
         (10.0, 20, 1, 19, 1_900.0, None, false),
         (10.0, 20, 4, 16, 1_500.0, None, false),

@@ -1,4 +1,4 @@
-//! Check of an open loop's rate: events in flight at the end of the phase do not count against the target, and a
+//! Check of an open loop's rate: events in flight at the end of the phase do not count against the target, a
 //! backlog does.
 
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use crate::measure::in_system::Trend;
 const ACHIEVED_MIN: f64 = 0.999;
 /// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
 const IN_FLIGHT_MAX: f64 = 0.1;
-/// Share of the events in flight at the end of the phase by which the number in flight has grown from the first
-/// to the last quarter if the target falls behind. At a constant deficit it is three quarters.
+/// Share of the events in flight at the end of the phase by which the number in flight has grown from the
+/// first to the last quarter if the target falls behind. At a constant deficit it is three quarters.
 const GROWN_MIN: f64 = 0.5;
-/// Length of a stall at the end of the phase that is forgiven if the number in flight had not grown before it.
+/// Length of a stall at the end of the phase that is forgiven if the number in flight had not grown before.
 const STALL_S: f64 = 0.01;
 /// Share of the offered rate from which events of an earlier phase are worth a mention.
 const OF_BACKLOG_MIN: f64 = 0.01;
