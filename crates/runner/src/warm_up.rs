@@ -105,13 +105,14 @@ pub(crate) fn check(warm_up: &WarmUp, longest: Duration) -> Check {
         .map(|m| format!("{}: {}", m.metric, m.evidence))
         .collect();
     let ok = warm_up.is_steady();
+    let why =
+        if warm_up.metrics.is_empty() { "no metric could be judged".to_owned() } else { worst.join("; ") };
     let text = if ok {
         format!("steady after {:.1} s of warm-up ({})", warm_up.took_s, warm_up.course.word())
     } else {
         format!(
-            "not-steady: still not steady after {:.1} s of warm-up, the plan's maximum: {}",
-            warm_up.took_s,
-            worst.join("; ")
+            "not-steady: still not steady after {:.1} s of warm-up, the plan's maximum: {why}",
+            warm_up.took_s
         )
     };
     Check { name: "not-steady", ok, found: warm_up.took_s, limit: longest.as_secs_f64(), text }
@@ -410,5 +411,8 @@ mod tests {
             "{check:?}"
         );
         assert!(check.text.contains("rss: the initial transient is not over"), "{check:?}");
+        let without = WarmUp { metrics: Vec::new(), ..warm_up };
+        let check = super::check(&without, Duration::from_mins(1));
+        assert!(check.text.ends_with(": no metric could be judged"), "{check:?}");
     }
 }
