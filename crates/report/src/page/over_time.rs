@@ -33,7 +33,9 @@ impl Stretch {
     /// Merges neighboring intervals: at least one.
     fn of(intervals: &[Interval<'_>]) -> Self {
         let mut latencies = Histogram::new();
-        intervals.iter().for_each(|interval| interval.add_latencies_to(&mut latencies));
+        for interval in intervals {
+            interval.add_latencies_to(&mut latencies);
+        }
         Self {
             from_ns: intervals[0].from_ns,
             until_ns: intervals[intervals.len() - 1].until_ns,
