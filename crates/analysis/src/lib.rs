@@ -17,6 +17,7 @@ mod gate;
 pub mod growth;
 pub mod history;
 mod holm;
+pub mod intervals;
 mod judge;
 mod machine;
 mod mean;

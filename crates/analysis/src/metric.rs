@@ -161,11 +161,12 @@ fn p99(load: &LoadRecord) -> Maybe<Value> {
 }
 
 /// Response times, in a closed loop service times, and the number of events that were due and have none.
+///
+/// Lower bounds are those of unfinished events and of failed ones that timed out.
 pub(crate) fn latencies(load: &LoadRecord) -> (&CensoredHistogram, u64) {
     let latency = load.response.as_ref().unwrap_or(&load.service);
-    let counts = load.counts;
-    let unseen = counts.unfinished.saturating_sub(latency.at_least.count());
-    (latency, counts.failed + counts.skipped + unseen)
+    let not_done = load.counts.failed + load.counts.skipped + load.counts.unfinished;
+    (latency, not_done.saturating_sub(latency.at_least.count()))
 }
 
 pub(crate) fn p99_of(latency: &CensoredHistogram, without_latency: u64) -> Maybe<Value> {

@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, Levels, Metric, blocks_min};
 use record::cpu::CpuInterval;
-use record::histogram::Histogram;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
-use record::series::LatencyKind;
 use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 
+use crate::intervals::{Interval, intervals};
 use crate::metric::value;
 use crate::student::t_above;
 
@@ -158,18 +157,14 @@ fn value_of(run: &Run, load: &LoadRecord, of: Subject) -> Option<f64> {
     }
 }
 
-/// End in nanoseconds since the start of the measured phase, and level, of each interval.
+/// End in nanoseconds since the start of the measured phase, and level, of each interval. An interval without
+/// events has a rate of 0 and no latency.
 fn levels(load: &LoadRecord, of: Subject) -> Vec<(u64, f64)> {
-    let kind = if load.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
-    let own = load.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty() && s.for_ns > 0);
-    let level = |slice: &record::series::HistogramSlice| {
-        let histogram: Histogram = slice.histogram.buckets().collect();
-        Some(match of {
-            Subject::Throughput => histogram.count() as f64 / (slice.for_ns as f64 * 1e-9),
-            Subject::Latency => histogram.summary()?.mean_ns,
-        })
+    let level = |interval: &Interval<'_>| match of {
+        Subject::Throughput => Some(interval.ended_per_s()),
+        Subject::Latency => interval.latencies().summary().map(|summary| summary.mean_ns),
     };
-    own.filter_map(|slice| Some((slice.from_ns + slice.for_ns, level(slice)?))).collect()
+    intervals(load).iter().filter_map(|interval| Some((interval.until_ns, level(interval)?))).collect()
 }
 
 /// Relative variance of the mean of a series, by batches that are joined until they hardly correlate.

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use record::commands::{Comparison, Phase};
 use record::load::LoadRecord;
 use record::run::Run;
-use record::series::LatencyKind;
 
 use crate::history::{Key, Numbers, of_import};
+use crate::intervals::intervals;
 use crate::series::series;
 
 /// Numbers over time, by name. Times are seconds since 1970.
 ///
 /// - Series of the run: their name; with labels, `cpu_event_ratio cpu=1`; of several machines, with the host.
-/// - A load: `throughput` and `p99` by interval. Intervals with fewer than 100 events have no p99.
+/// - A load: `throughput` and `p99` by interval. Intervals with fewer than 100 events have no p99; time-outs
+///   count with the time that they had lasted.
 /// - A comparison of commands: `time A` and `cpu A` of each measured round, for each command.
 /// - An imported history: its metrics; with a subject, `time sort`; of several machines, with the host; of
 ///   several units, with the unit.
@@ -80,13 +81,11 @@ fn of_commands(comparison: &Comparison, start_s: f64) -> BTreeMap<String, Points
 
 /// Events that ended per second, and their p99 in seconds, at the end of each interval.
 fn of_load(load: &LoadRecord, start_s: f64) -> (Points, Points) {
-    let kind = if load.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
     let (mut throughput, mut p99) = (Vec::new(), Vec::new());
-    for slice in load.slices.iter().filter(|s| s.kind == kind && s.operation.is_empty() && s.for_ns > 0) {
-        let at_s = start_s + (slice.from_ns + slice.for_ns) as f64 * 1e-9;
-        let histogram: record::histogram::Histogram = slice.histogram.buckets().collect();
-        throughput.push((at_s, histogram.count() as f64 / (slice.for_ns as f64 * 1e-9)));
-        p99.extend(histogram.held_quantile_ns(0.99).map(|ns| (at_s, ns as f64 * 1e-9)));
+    for interval in intervals(load) {
+        let at_s = start_s + interval.until_ns as f64 * 1e-9;
+        throughput.push((at_s, interval.ended_per_s()));
+        p99.extend(interval.latencies().held_quantile_ns(0.99).map(|ns| (at_s, ns as f64 * 1e-9)));
     }
     (throughput, p99)
 }

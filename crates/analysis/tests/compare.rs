@@ -408,6 +408,15 @@ fn a_spectrum_counts_events_without_a_latency_and_has_no_interval_where_a_run_is
         load.counts.unfinished = response.at_least.count();
     });
     assert!(at(&open, 0.99).at_least && at(&open, 0.99).interval_ns.is_err());
+    // 0.7 % timed out: failed, with the time that they had lasted. Each counts once.
+    let timed_out = with(|load| {
+        let response = load.response.as_mut().unwrap();
+        load.counts.failed = response.known.count() / 150;
+        response.at_least.record_n(1_000_000_000, load.counts.failed);
+    });
+    assert!(!at(&timed_out, 0.99).at_least && at(&timed_out, 0.99).interval_ns.is_ok());
+    assert!(at(&timed_out, 0.99).latency_ns < 60_000_000, "{:?}", at(&timed_out, 0.99));
+    assert!(at(&timed_out, 0.995).at_least);
     // 12,000 events each: all runs together hold a 99.998th percentile, none of them alone.
     assert!(at(&with(|_| ()), 0.999_98).interval_ns.is_err());
 }

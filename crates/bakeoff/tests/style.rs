@@ -47,7 +47,7 @@ const CLAUSES: [&str; 22] = [
 ];
 
 /// Violations that are left, by crate. A crate that is absent has none.
-const LEFT: [(&str, usize); 2] = [("bakeoff", 2), ("load", 5)];
+const LEFT: [(&str, usize); 2] = [("bakeoff", 2), ("load", 4)];
 
 #[test]
 fn the_text_of_the_code_keeps_to_the_rules() {

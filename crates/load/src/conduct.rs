@@ -256,7 +256,8 @@ impl<'a> Conductor<'a> {
         let start_ns = told_ns.unwrap_or_else(|| engine.clock.now_ns() + LEAD_NS);
         let timeline = timeline.moved_to(start_ns);
         let before = Mark { at_ns: timeline.start_ns, ..Mark::default() };
-        let pauses = Pauses::new(timeline.measured_from_ns..timeline.measured_until_ns);
+        let phase = timeline.measured_from_ns..timeline.measured_until_ns;
+        let (pauses, looks) = (Pauses::new(phase.clone()), InSystemSamples::new(phase));
         engine.begin(timeline);
         worker_threads.go();
         if let Some(control) = control {
@@ -279,7 +280,7 @@ impl<'a> Conductor<'a> {
             before,
             absence: Absence::default(),
             ended: 0,
-            looks: InSystemSamples::default(),
+            looks,
             pauses,
             open_sockets: Err(Missing::because("no connection was opened")),
             idle_before: None,

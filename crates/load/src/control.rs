@@ -235,7 +235,7 @@ impl State {
             words.push(format!("achieved_per_s={:.3}", progress.achieved_per_s));
             words.push(format!("backlog={}", progress.backlog));
             for (name, quantile) in [("p50_ns", 0.5), ("p99_ns", 0.99)] {
-                words.extend(progress.latency.quantile_ns(quantile).map(|ns| format!("{name}={ns}")));
+                words.extend(progress.latency.held_quantile_ns(quantile).map(|ns| format!("{name}={ns}")));
             }
             words.push(format!("errors={}", progress.errors));
             words.push(format!("outage={}", progress.outage));
@@ -315,5 +315,26 @@ mod tests {
         assert!(state.line_at(99).ends_with(" rate_per_s=400 next_rate_per_s=600"));
         assert!(state.line_at(100).ends_with(" rate_per_s=500 next_rate_per_s=600"));
         assert!(state.line_at(250).ends_with(" rate_per_s=600"));
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_events_is_left_out() {
+        let told = |events: u64| {
+            let progress = Progress {
+                phase: Phase::Measure,
+                t_s: 1.0,
+                interval_s: 1.0,
+                offered_per_s: Ok(60.0),
+                achieved_per_s: 60.0,
+                backlog: 0,
+                latency: (1..=events).map(|ns| (ns, 1)).collect(),
+                errors: 0,
+                outage: false,
+            };
+            State { phase: Some(Phase::Measure), progress: Some(progress), ..State::default() }.line_at(0)
+        };
+        let few = told(60);
+        assert!(few.contains(" p50_ns=30 ") && !few.contains("p99_ns"), "{few}");
+        assert!(told(100).contains(" p50_ns=50 p99_ns=99 "), "{}", told(100));
     }
 }

@@ -21,7 +21,7 @@ use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, Loop,
 use record::requests::KvSettings;
 use record::verdict::Validity;
 use support::cache::Cache;
-use support::{assert_books, check_of, run, run_with_trouble, settings};
+use support::{assert_books, assert_lost_once, check_of, run, run_with_trouble, settings};
 
 /// A load of 300 events on a small cache, as fast as possible.
 fn few(target: &str) -> LoadSettings {
@@ -262,6 +262,7 @@ fn a_cache_that_dies_and_comes_back_is_an_outage_and_every_event_is_accounted_fo
         assert_eq!(record.outages.len(), 1, "{:?}", record.outages);
         let outage = record.outages[0];
         assert!(outage.ended && outage.for_s >= 1.0, "{outage:?}");
+        assert_lost_once(&record);
         assert!(outage.affected as f64 >= 500.0 * outage.for_s - 5.0, "{outage:?}");
         // It came back empty.
         assert!(record.outcomes["miss"] > 0, "{:?}", record.outcomes);

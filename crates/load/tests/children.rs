@@ -18,8 +18,10 @@ use record::load::{LoadSettings, Loop, OpenLoop};
 use support::{run, settings};
 
 /// Properties that a process inherits when it is started; without `SigQ`, which counts signals of all
-/// processes of the user.
-const SEEN: &str = "cat /proc/self/timerslack_ns; cut -d' ' -f18,19,40,41 /proc/self/stat; grep ^Sig[^Q] /proc/self/status; \
+/// processes of the user, and without inheritable and ambient capabilities, which bakeoff gives up.
+const SEEN: &str = "cat /proc/self/timerslack_ns; cut -d' ' -f18,19,40,41 /proc/self/stat; \
+                    grep -E '^(Sig[^Q]|Cap(Prm|Eff|Bnd)|NoNewPrivs|Seccomp)' /proc/self/status; \
+                    cat /proc/self/oom_score_adj /proc/self/cgroup; \
                     cat /proc/self/limits; ls /proc/self/fd; taskset -p $$ | sed 's/.*mask/mask/'";
 
 #[test]

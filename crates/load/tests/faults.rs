@@ -20,13 +20,7 @@ use record::verdict::Validity;
 
 use support::fake::serve;
 use support::postgres::Postgres;
-use support::{run, run_with_trouble, settings};
-
-/// Eight connections: one each on eight threads, and all of them on two.
-fn both_ways(settings: &LoadSettings) -> [LoadSettings; 2] {
-    let threads = LoadSettings { threads: 8, connections: None, ..settings.clone() };
-    [threads, LoadSettings { threads: 2, connections: Some(8), ..settings.clone() }]
-}
+use support::{both_ways, check_of, run, run_with_trouble, settings};
 
 #[test]
 fn idle_sessions_that_are_terminated_count_once_each_and_cost_no_event() {
@@ -118,6 +112,10 @@ fn answers_and_links_that_are_cut_count_the_same() {
                 if let Ok(wait) = &record.wait {
                     let wait_max = wait.known.quantile_ns(1.0).unwrap();
                     assert!(u128::from(wait_max) >= PAUSE.as_nanos() * 99 / 100, "{wait_max} ns");
+                } else {
+                    // In a closed loop, it is the connections' time: at least 1.5 of 6 s of each.
+                    let stuck = check_of(&record, "stuck");
+                    assert!(!stuck.ok && (0.248..0.75).contains(&stuck.found), "{stuck:?}");
                 }
             }
         }

@@ -38,8 +38,9 @@ pub enum LatencyKind {
     ResponseAtLeast,
     /// The same for the service time in a closed loop, which has no intended start.
     ServiceAtLeast,
-    /// Service time in a closed loop of an event that began before the measured phase and ended in it. The
-    /// rate counts it; a sample of service times that included it would be too long.
+    /// Response time, or service time in a closed loop, of an event that was due, or began, before the
+    /// measured phase and ended in it. It is a completion of its interval, and no sample of the phase's
+    /// latencies: with it, they would be too long.
     CarriedIn,
     /// Service time of failed tries.
     Failure,

@@ -13,7 +13,7 @@ use plan::Plan;
 use record::bakeoff::Trial;
 use record::histogram::Histogram;
 use record::load::{LoadRecord, LoadSettings, Phase, Progress};
-use record::missing::Maybe;
+use record::missing::{Maybe, Missing};
 use record::verdict::Check;
 use record::warm_up::{Course, JudgedCourse, WarmUp};
 
@@ -105,13 +105,14 @@ pub(crate) fn check(warm_up: &WarmUp, longest: Duration) -> Check {
         .map(|m| format!("{}: {}", m.metric, m.evidence))
         .collect();
     let ok = warm_up.is_steady();
+    let why =
+        if warm_up.metrics.is_empty() { "no metric could be judged".to_owned() } else { worst.join("; ") };
     let text = if ok {
         format!("steady after {:.1} s of warm-up ({})", warm_up.took_s, warm_up.course.word())
     } else {
         format!(
-            "not-steady: still not steady after {:.1} s of warm-up, the plan's maximum: {}",
-            warm_up.took_s,
-            worst.join("; ")
+            "not-steady: still not steady after {:.1} s of warm-up, the plan's maximum: {why}",
+            warm_up.took_s
         )
     };
     Check { name: "not-steady", ok, found: warm_up.took_s, limit: longest.as_secs_f64(), text }
@@ -211,8 +212,8 @@ impl<'a> Judge<'a> {
         for strand in &mut self.strands {
             let value = match strand.metric.as_str() {
                 "throughput" => Ok(self.events / self.seconds),
-                // A batch without an event has no latency and no cost: its level is unknown, not 0.
-                "p99" => Ok(self.latency.quantile_ns(0.99).map_or(f64::NAN, |ns| ns as f64 * 1e-9)),
+                "p99" => p99_s(&self.latency),
+                // A batch without an event has no cost: its level is unknown, not 0.
                 // A counter that went back is that of another process.
                 "cpu-per-event" => {
                     used_s.clone().map(|used_s| if used_s < 0.0 { f64::NAN } else { used_s / self.events })
@@ -248,6 +249,16 @@ impl<'a> Judge<'a> {
             not_judged: missing.into_iter().map(told).collect(),
         }
     }
+}
+
+/// The p99 of a batch, in seconds. A batch without an event has none, and that of fewer than 100 is their
+/// maximum.
+fn p99_s(latency: &Histogram) -> Maybe<f64> {
+    let events = latency.count();
+    let p99_ns = latency.held_quantile_ns(0.99);
+    p99_ns
+        .map(|ns| ns as f64 * 1e-9)
+        .ok_or_else(|| Missing::because(format!("a p99 needs batches of 100 events, and one had {events}")))
 }
 
 impl Strand {
@@ -363,8 +374,16 @@ mod tests {
     }
 
     #[test]
+    fn the_p99_of_batches_with_few_events_is_not_judged() {
+        let of_events = |events: u64| (1..=events).map(|i| (i * 1_000_000, 1)).collect::<Histogram>();
+        assert!((p99_s(&of_events(100)).unwrap() - 0.099).abs() < 1e-4);
+        let why = p99_s(&of_events(60)).unwrap_err().reason;
+        assert!(why.ends_with("one had 60"), "{why}");
+        assert!(!of("p99", (0..12).map(|_| p99_s(&of_events(60)))).is_judged());
+    }
+
+    #[test]
     fn a_batch_that_could_not_be_read_is_unknown_and_does_not_end_the_judging() {
-        use record::missing::Missing;
         let lacks = |at: &'static [usize]| {
             let batch = move |i: usize| {
                 if at.contains(&i) {
@@ -392,5 +411,8 @@ mod tests {
             "{check:?}"
         );
         assert!(check.text.contains("rss: the initial transient is not over"), "{check:?}");
+        let without = WarmUp { metrics: Vec::new(), ..warm_up };
+        let check = super::check(&without, Duration::from_mins(1));
+        assert!(check.text.ends_with(": no metric could be judged"), "{check:?}");
     }
 }

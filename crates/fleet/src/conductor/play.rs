@@ -225,11 +225,16 @@ impl Conductor<'_> {
 fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
     let shown: Vec<&wire::Shown> = lines.iter().filter_map(|line| line.shown.as_ref()).collect();
     let first = shown.first()?;
-    let kind = if is_open { LatencyKind::Response } else { LatencyKind::Service };
+    // Events that timed out count with the time that they had lasted.
+    let kinds = if is_open {
+        [LatencyKind::Response, LatencyKind::ResponseAtLeast]
+    } else {
+        [LatencyKind::Service, LatencyKind::ServiceAtLeast]
+    };
     let mut latency = Histogram::new();
     for line in lines {
         for slice in line.slices.iter().filter_map(|slice| slice.read(line.from_ns, line.for_ns).ok()) {
-            if slice.kind == kind && slice.operation.is_empty() {
+            if kinds.contains(&slice.kind) && slice.operation.is_empty() {
                 latency.add(&slice.histogram.expand());
             }
         }
@@ -272,6 +277,50 @@ async fn follow(client: async_nats::Client, config: Config, sender: mpsc::Sender
                 }
                 tokio::time::sleep(AGAIN).await;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::documents::SliceForm;
+    use record::series::HistogramSlice;
+
+    use super::*;
+
+    #[test]
+    fn progress_of_a_fleet_includes_events_that_timed_out() {
+        let slice = |kind, ns, count| {
+            let (from_ns, for_ns, operation) = (0, 1_000_000_000, String::new());
+            let histogram = [(ns, count)].into_iter().collect();
+            SliceForm::of(&HistogramSlice { from_ns, for_ns, operation, kind, histogram })
+        };
+        for (is_open, known, at_least) in [
+            (true, LatencyKind::Response, LatencyKind::ResponseAtLeast),
+            (false, LatencyKind::Service, LatencyKind::ServiceAtLeast),
+        ] {
+            let line = |timeouts| Line {
+                seq: 0,
+                from_ns: 0,
+                for_ns: 1_000_000_000,
+                slices: vec![
+                    slice(known, 1_000_000, 97),
+                    slice(at_least, 1_000_000_000, timeouts),
+                    slice(LatencyKind::Failure, 1_000_000_000, timeouts),
+                ],
+                shown: Some(wire::Shown {
+                    t_s: 1.0,
+                    interval_s: 1.0,
+                    offered_per_s: is_open.then_some(100.0),
+                    achieved_per_s: 97.0,
+                    backlog: 0,
+                    errors: timeouts,
+                    outage: false,
+                }),
+            };
+            let progress = together(&[line(3), line(3)], is_open).unwrap();
+            assert_eq!(progress.latency.count(), 200, "open loop: {is_open}");
+            assert!(progress.latency.quantile_ns(0.99).unwrap() >= 999_000_000);
         }
     }
 }

@@ -28,7 +28,11 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
     let planned = load::planned(settings, &meant.recorded, share(meant, part), measured);
     let is_open = planned.is_some();
     let known = sum(if is_open { LatencyKind::Response } else { LatencyKind::Service }, "");
-    let done = known.count() + sum(LatencyKind::CarriedIn, "").count();
+    // In an open loop, and with a number of events, those that began before the phase are not among its
+    // events.
+    let counts_carried_in = !is_open && settings.events_max.is_none();
+    let carried_in = if counts_carried_in { sum(LatencyKind::CarriedIn, "").count() } else { 0 };
+    let done = known.count() + carried_in;
     let planned = planned.unwrap_or(done).max(done);
     let unfinished = planned - done;
     let closed = || Missing::because("a closed loop has no intended starts");

@@ -144,8 +144,8 @@ pub(super) fn record(
     // An incomplete log counts nothing.
     let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
     let recount = is_whole.then_some(books.recount);
-    let held_s = (unfinished.held_ns + books.event_counts.held_ns) as f64 / 1e9;
-    record.verdict = judge(engine, books, &record, measured, (&cost, recount, held_s, hung), seen.checks);
+    record.verdict =
+        judge(engine, books, &record, measured, (&cost, recount, &unfinished, hung), seen.checks);
     Over { record, last, unfinished }
 }
 
@@ -159,7 +159,7 @@ fn judge(
     books: &Books,
     record: &LoadRecord,
     measured: &Measured,
-    (cost, recount, held_s, hung): (&Cost, Option<Recount>, f64, u64),
+    (cost, recount, unfinished, hung): (&Cost, Option<Recount>, &Unfinished, u64),
     seen: Vec<Check>,
 ) -> Verdict {
     let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
@@ -170,12 +170,18 @@ fn judge(
         rate_per_s: engine.timeline().rate_per_s_max(measured.until_ns),
         counts: &record.counts,
         achieved_per_s: record.achieved_per_s,
-        in_system: measured.in_system,
+        // A rate that was changed changes the number in flight.
+        in_system: measured.in_system.map(|counted| InSystem {
+            trend: counted.trend.filter(|_| record.rate_changes.is_empty()),
+            ..counted
+        }),
         paused_s: measured.paused_s,
         service_count: record.service.known.count(),
         timeouts: record.errors.timeout,
         never_ended: record.counts.unfinished.saturating_sub(books.event_counts.drained),
-        held_s,
+        held_s: (unfinished.held_ns + books.event_counts.held_ns) as f64 / 1e9,
+        closed_s: books.event_counts.closed_ns as f64 / 1e9,
+        lost_s: (unfinished.lost_ns + books.event_counts.lost_ns) as f64 / 1e9,
         open_sockets: measured.open_sockets.clone(),
         recount,
         measured_s,

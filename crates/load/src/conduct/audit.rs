@@ -26,6 +26,8 @@ pub(crate) struct Unfinished {
     pub(crate) begun_ns: Vec<(u64, u64)>,
     /// Time of the measured phase that connections spent with events that never ended.
     pub(crate) held_ns: u64,
+    /// Time of the measured phase for which connections were lost that have no successor.
+    pub(crate) lost_ns: u64,
     /// Number of events of the warm-up.
     pub(crate) warmup: u64,
     /// Rows of the measured phase for the log of events.
@@ -64,6 +66,8 @@ pub(crate) fn unfinished(
         for (_, _, held) in engine.held() {
             audit.note_held(held.due_ns, held.is_measured, held.begun);
         }
+        let lost = engine.lost_since_ns().map(|lost_ns| audit.counting.inside_ns(lost_ns, until_ns));
+        audit.found.lost_ns = lost.sum();
         return audit.found;
     };
     // Use the last row: a thread may hold an event and not know yet that its due time has changed.

@@ -25,6 +25,19 @@ pub(crate) struct ConnectionSlot {
     pub(super) ended: AtomicU64,
     /// Time at which the slot found that a limited number of events was used up; 0 before.
     pub(super) left_ns: AtomicU64,
+    /// Time at which its connection ended; 0 while it has one.
+    gone_ns: AtomicU64,
+    /// Whether the server closed that connection between two requests.
+    is_closed: AtomicBool,
+}
+
+/// The end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// Broken, or given up after a time-out.
+    Lost,
+    /// Closed by the server between two requests, as its protocol allows.
+    Closed,
 }
 
 /// The event in a slot, as the slot's thread stored it.
@@ -71,6 +84,26 @@ impl ConnectionSlot {
     /// Notes that no event is left for this slot.
     pub(super) fn leave(&self, at_ns: u64) {
         let _ = self.left_ns.compare_exchange(0, at_ns, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Notes that the connection ended at `at_ns`, unless no event is left for this slot.
+    pub(crate) fn lose(&self, at_ns: u64, gone: Gone) {
+        let has_connection = self.gone_ns.load(Ordering::SeqCst) == 0;
+        if has_connection && self.left_ns.load(Ordering::SeqCst) == 0 {
+            self.is_closed.store(gone == Gone::Closed, Ordering::SeqCst);
+            self.gone_ns.store(at_ns, Ordering::SeqCst);
+        }
+    }
+
+    /// Time and manner of the end of the connection, if there is no other yet.
+    pub(crate) fn gone_since(&self) -> Option<(u64, Gone)> {
+        let gone = if self.is_closed.load(Ordering::SeqCst) { Gone::Closed } else { Gone::Lost };
+        Some((self.gone_ns.load(Ordering::SeqCst), gone)).filter(|(gone_ns, _)| *gone_ns > 0)
+    }
+
+    /// Notes that there is a connection again.
+    pub(crate) fn regain(&self) {
+        self.gone_ns.store(0, Ordering::SeqCst);
     }
 
     /// Frees the slot once the recorder has the event's outcome.

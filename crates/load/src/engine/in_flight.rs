@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::connection_slot::InFlight;
+use super::connection_slot::{ConnectionSlot, Gone, InFlight};
 use super::shared::Engine;
 use crate::schedule::pace::Scratch;
 
@@ -49,6 +49,13 @@ impl Engine {
             .filter(|ns| *ns > 0);
         let idle_ns: u64 = left.map(|left_ns| until_ns.saturating_sub(left_ns)).sum();
         idle_ns as f64 / 1e9 / self.connection_slots.len() as f64
+    }
+
+    /// The times at which connections were lost that have no successor, and no event that waits for one.
+    pub(crate) fn lost_since_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        let idle = self.connection_slots.iter().filter(|connection_slot| connection_slot.number().is_none());
+        let gone = idle.filter_map(ConnectionSlot::gone_since);
+        gone.filter(|(_, gone)| *gone == Gone::Lost).map(|(gone_ns, _)| gone_ns)
     }
 
     /// Number of events in flight.

@@ -9,6 +9,7 @@ use record::event::{EventRow, Fate};
 
 use crate::connection::{Failure, FailureClass, Laps};
 use crate::engine::Engine;
+use crate::engine::connection_slot::Gone;
 use crate::measure::client::{self, Usage};
 use crate::measure::counting::{By, Counting, PhasePosition};
 use crate::measure::latency::{Recorder, Writer};
@@ -180,9 +181,12 @@ impl Ledger {
             PhasePosition::Before { .. } | PhasePosition::After => {
                 let shown_ns = if is_open { response_ns } else { service_ns };
                 // The phase does not count the event, but its rate gets the event's share of time in the
-                // phase.
+                // phase, and the interval in which it ended gets the completion.
                 if place == (PhasePosition::Before { ended_in_phase: true }) {
                     recorder.event_counts.note_cut(&counting, start_ns, end_ns);
+                    if end_ns < counting.until_ns {
+                        recorder.carried_in.record(shown_ns);
+                    }
                 }
                 note_uncounted(recorder, place, Some(shown_ns));
             }
@@ -350,6 +354,21 @@ impl Ledger {
         {
             section.recorder.event_counts.retries += 1;
         }
+    }
+
+    /// Notes that a connection has replaced the one that ended, for the event in `connection_slot` or the
+    /// next one. In a closed loop the time in between is in no service time, and there is no wait.
+    pub(crate) fn note_reconnected(&mut self, connection_slot: usize, now_ns: u64) {
+        let slot = &self.engine.connection_slots[connection_slot];
+        let Some((gone_ns, gone)) = slot.gone_since() else { return };
+        let away_ns = self.engine.counting().inside_ns(gone_ns, now_ns);
+        // If the books are closed, the audit counts it.
+        let Some(section) = self.writer.enter() else { return };
+        match gone {
+            Gone::Lost => section.recorder.event_counts.lost_ns += away_ns,
+            Gone::Closed => section.recorder.event_counts.closed_ns += away_ns,
+        }
+        slot.regain();
     }
 
     /// Counts a failed reconnection.

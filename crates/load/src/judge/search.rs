@@ -18,6 +18,8 @@ use record::load::{LatePolicy, LoadRecord, Schedule};
 use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic, Try};
 use record::verdict::Check;
 
+use super::verdict::lateness::PART_MAX;
+
 /// Maximum ratio, at the end, between a rate that breaks the promise and one that keeps it; or the rates
 /// differ by one event of a run, if that is more.
 const RESOLUTION: f64 = 1.01;
@@ -459,7 +461,7 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         return (ProbeEnd::Kept, found.join(", "));
     }
     let broke = |c: &&Clause| value(c, &response).is_none_or(|ns| ns >= limit_ns(c));
-    let is_made = |c: &Clause| record.generator_made.contains(&summary_name(c.statistic).as_str());
+    let is_made = |c: &Clause| is_made(record, &response, c.statistic);
     let was_late =
         fails("lateness") || fails("client-starvation") || promise.0.iter().filter(broke).any(is_made);
     let service = record.service.merged();
@@ -522,9 +524,13 @@ fn was_idle(record: &LoadRecord) -> bool {
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
 }
 
-/// Name of the statistic in a summary; a statistic that no summary has gets a name of the same form.
-fn summary_name(statistic: Statistic) -> String {
-    statistic.to_string().replace('.', "_")
+/// Whether the generator caused more than half of the statistic. If no summary has it, the generator's own
+/// lateness decides, without the waits that it caused.
+fn is_made(record: &LoadRecord, response: &Histogram, statistic: Statistic) -> bool {
+    let summary_name = statistic.to_string().replace('.', "_");
+    let late_ns = || value_ns(record.lateness.as_ref().ok()?, statistic);
+    record.generator_made.contains(&summary_name.as_str())
+        || late_ns().zip(value_ns(response, statistic)).is_some_and(|(late, of)| late > PART_MAX * of)
 }
 
 fn value_ns(histogram: &Histogram, statistic: Statistic) -> Option<f64> {

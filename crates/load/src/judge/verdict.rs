@@ -2,12 +2,13 @@
 //!
 //! Steadiness is not checked here: that needs the whole series and belongs to the analysis.
 
+mod kept_up;
 pub(crate) mod lateness;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::load::{Arrivals, Counts, LatePolicy, LoadSettings, OfHost, Think};
+use record::load::{Arrivals, Counts, LoadSettings, OfHost, Think};
 use record::missing::Maybe;
 use record::quantity::{DURATION_MAX, plural, span, written_duration};
 use record::verdict::Check;
@@ -16,10 +17,6 @@ use crate::connection::OperationShare;
 use crate::measure::in_system::InSystem;
 use crate::measure::recount::Recount;
 
-/// Minimum share of the offered events that must be done in time.
-const ACHIEVED_MIN: f64 = 0.999;
-/// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
-const IN_FLIGHT_MAX: f64 = 0.1;
 /// Maximum share of the phase that a worker may have waited for a CPU, in an open loop.
 const STARVED_MAX: f64 = 0.05;
 /// Preemptions per second of the workers that count as starvation if the kernel does not report waits.
@@ -48,7 +45,8 @@ const LOOK_ERRORS_MAX: f64 = 5.0;
 const LOOKS_MIN: u64 = 10;
 /// Maximum share of events in a closed loop with an unknown end.
 const UNKNOWN_MAX: f64 = 0.05;
-/// Maximum share of the connections' time in a closed loop that events without an end may take.
+/// Maximum share of the connections' time in a closed loop that events without an end, and reconnecting, may
+/// take.
 const HELD_MAX: f64 = 0.02;
 /// Maximum share of the connections of an open loop that may get no answer from before the end of the phase
 /// to the end of the drain.
@@ -80,6 +78,10 @@ pub(crate) struct Findings<'a> {
     /// Total time of the phase that connections spent with `never_ended`, and in a closed loop with
     /// `timeouts`.
     pub(crate) held_s: f64,
+    /// Total time of the phase from the loss of a connection to the next one, over all connections.
+    pub(crate) lost_s: f64,
+    /// The same for connections that the server closed between two requests.
+    pub(crate) closed_s: f64,
     /// Sockets that the kernel had open for the connections before the first event; missing if they have no
     /// sockets.
     pub(crate) open_sockets: Maybe<u32>,
@@ -134,7 +136,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let mut checks: Vec<Check> = connected(findings).into_iter().chain(balance(findings)).collect();
     checks.push(errors(findings));
     if let Some(rate_per_s) = findings.rate_per_s {
-        let achieved = achieved(findings, rate_per_s);
+        let achieved = kept_up::achieved(findings, rate_per_s);
         checks.extend(offered(findings));
         if !achieved.ok {
             checks.extend(hung(findings));
@@ -157,6 +159,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
             phase_length(findings)
         });
         checks.extend(stuck(findings));
+        checks.extend(reconnects(findings));
     }
     let is_behind = checks.iter().any(|check| check.name == "achieved-rate" && !check.ok);
     checks.extend(away(findings, is_behind));
@@ -416,81 +419,34 @@ fn common_start(f: &Findings<'_>) -> f64 {
 }
 
 /// A closed loop's rate is that of all its connections. A connection that waits for an answer that never
-/// comes, or comes after the time-out, adds none.
+/// comes, or comes after the time-out, adds none, and neither does one that is lost.
 fn stuck(f: &Findings<'_>) -> Option<Check> {
-    if f.never_ended + f.timeouts == 0 || f.counts.done == 0 {
+    let is_held = f.never_ended + f.timeouts > 0;
+    if !(is_held || f.lost_s > 0.0) || f.counts.done == 0 {
         return None;
     }
     let in_flight = f.settings.in_flight_max();
-    let found = f.held_s / (f.measured_s * f64::from(in_flight));
-    let never_ended = format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended);
-    let timed_out = format!("{} timed out", plural(f.timeouts, "event"));
-    let what = match (f.never_ended, f.timeouts) {
-        (0, _) => timed_out,
-        (_, 0) => never_ended,
-        _ => format!("{never_ended}, {timed_out}"),
-    };
+    let all_s = f.measured_s * f64::from(in_flight);
+    let mut what = Vec::new();
+    if f.never_ended > 0 {
+        what.push(format!("{} of {in_flight} events in flight at the end did not succeed", f.never_ended));
+    }
+    if f.timeouts > 0 {
+        what.push(format!("{} timed out", plural(f.timeouts, "event")));
+    }
+    if f.lost_s > 0.0 {
+        let lost = percent(f.lost_s / all_s);
+        what.push(format!("reconnecting after losses took {lost} of the connections' time"));
+    }
+    // The reconnections of an event that never ended are in both.
+    let found = ((f.held_s + f.lost_s) / all_s).min(1.0);
     let text = format!(
-        "{what}, and occupied connections for {} of the time, {} allowed",
+        "{}: connections did nothing else for {} of the time, {} allowed",
+        what.join(", "),
         percent(found),
         percent(HELD_MAX)
     );
     Some(at_most("stuck", found, HELD_MAX, text))
-}
-
-/// Number of events in flight at the end of the phase that ended within the drain and do not count against
-/// the server: at 10 events a second, one such event would be a tenth of a percent.
-///
-/// By Little's law the number in flight is the rate times the mean latency; chance adds three standard
-/// deviations of a count, and one. More is a backlog, which the drain removed and not the server. If a tenth
-/// of all events are in flight, the phase is too short to say that the server kept up.
-fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
-    let in_flight = rate_per_s * f.in_system_mean_ns.unwrap_or(0.0) / 1e9;
-    let usual = in_flight + 3.0 * in_flight.sqrt() + 1.0;
-    let most = (IN_FLIGHT_MAX * f.counts.planned as f64).max(1.0);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 on, and whole events"
-    )]
-    let most = usual.min(most) as u64;
-    f.drained.min(most)
-}
-
-/// Share of the offered rate from which events of an earlier phase are worth a mention.
-const OF_BACKLOG_MIN: f64 = 0.01;
-
-fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
-    let forgiven = forgiven(f, rate_per_s);
-    let kept_up = f.counts.done + forgiven;
-    let found = if f.counts.planned == 0 { 0.0 } else { kept_up as f64 / f.counts.planned as f64 };
-    let per_s = f.achieved_per_s;
-    let offered_per_s = f.counts.planned as f64 / f.measured_s;
-    let policy = match f.settings.pace.as_open().map(|open| open.late) {
-        None | Some(LatePolicy::Queue) => String::new(),
-        Some(LatePolicy::Skip { .. }) => format!(", {} skipped", f.counts.skipped),
-        Some(LatePolicy::Drop) => format!(", {} dropped", f.counts.skipped),
-        Some(LatePolicy::Pace { .. }) => ", late events paced".to_owned(),
-    };
-    let ended = f.counts.done as f64 / f.counts.planned.max(1) as f64;
-    let mut text = format!(
-        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} of the events due in the phase ended in it",
-        percent(ended)
-    );
-    // The judged share is printed beside its parts.
-    if forgiven > 0 {
-        let _ = write!(text, ", {} including {forgiven} in flight at its end", percent(found));
-    }
-    let _ = write!(text, ", {} needed", percent(ACHIEVED_MIN));
-    // An overloaded target spends the phase on events of the warm-up.
-    if f.counts.planned > 0 && per_s / offered_per_s > found + OF_BACKLOG_MIN {
-        text += "; the rate includes events that were due before the phase";
-    }
-    if f.drained > forgiven {
-        let of_backlog = f.drained - forgiven;
-        let _ = write!(text, "; a backlog of {} ended after the phase", plural(of_backlog, "event"));
-    }
-    at_least("achieved-rate", found, ACHIEVED_MIN, text)
 }
 
 fn starvation(f: &Findings<'_>) -> Check {
@@ -513,6 +469,18 @@ fn starvation(f: &Findings<'_>) -> Check {
          {PREEMPTIONS_PER_S_MAX:.0} allowed"
     );
     at_most("client-starvation", per_s, PREEMPTIONS_PER_S_MAX, text)
+}
+
+/// A server may close a connection between two requests. The time until the next connection is part of the
+/// loop, and of its rate, and of no service time: it is listed if it is long.
+fn reconnects(f: &Findings<'_>) -> Option<Check> {
+    let found = f.closed_s / (f.measured_s * f64::from(f.settings.in_flight_max()));
+    let text = format!(
+        "the server closed connections between requests; to make new ones took {} of the connections' time, which is \
+         in the rate and in no service time",
+        percent(found)
+    );
+    (found > HELD_MAX).then(|| Check::not_judged("reconnects", found, HELD_MAX, &text))
 }
 
 /// Uses the kernel's account, not ours: a worker that is hardly ever off its CPU is the bottleneck itself.

@@ -3,9 +3,17 @@
 //! The count does not use the latencies that the workers stamp, so it can contradict them: see `littles-law`
 //! in [`crate::judge::verdict`].
 
+use std::ops::Range;
+
+/// Samples that each end of the phase needs for a trend.
+const TREND_LOOKS_MIN: u64 = 10;
+
 /// Samples taken during the measured phase.
 #[derive(Debug, Default)]
 pub(crate) struct InSystemSamples {
+    phase: Range<u64>,
+    /// Sum and number of the samples in the first and in the last quarter of the phase.
+    ends: [(f64, u64); 2],
     first_ns: Option<u64>,
     last: Option<(u64, u64)>,
     /// Events times nanoseconds, by the trapezoidal rule: a late sample stands for all the time before it.
@@ -22,9 +30,25 @@ pub(crate) struct InSystem {
     /// Standard error of the mean.
     pub(crate) error: f64,
     pub(crate) looks: u64,
+    /// `None` if there were too few samples, or the rate was changed.
+    pub(crate) trend: Option<Trend>,
+}
+
+/// The mean numbers of events in the system at both ends of the phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Trend {
+    /// In the first quarter.
+    pub(crate) first: f64,
+    /// In the last quarter.
+    pub(crate) last: f64,
 }
 
 impl InSystemSamples {
+    /// - `phase`: begin and planned end of the measured phase.
+    pub(crate) fn new(phase: Range<u64>) -> Self {
+        Self { phase, ..Self::default() }
+    }
+
     pub(crate) fn note(&mut self, at_ns: u64, events: u64) {
         if let Some((before_ns, before)) = self.last {
             let span_ns = at_ns.saturating_sub(before_ns) as f64;
@@ -32,6 +56,12 @@ impl InSystemSamples {
         }
         self.first_ns.get_or_insert(at_ns);
         self.last = Some((at_ns, events));
+        let quarter_ns = (self.phase.end - self.phase.start) / 4;
+        if at_ns < self.phase.start + quarter_ns {
+            self.ends[0] = (self.ends[0].0 + events as f64, self.ends[0].1 + 1);
+        } else if at_ns >= self.phase.end - quarter_ns {
+            self.ends[1] = (self.ends[1].0 + events as f64, self.ends[1].1 + 1);
+        }
         self.count += 1;
         self.sum += events as f64;
         self.sum_of_squares += (events as f64).powi(2);
@@ -45,7 +75,18 @@ impl InSystemSamples {
         }
         let n = self.count as f64;
         let variance = (self.sum_of_squares - self.sum * self.sum / n).max(0.0) / (n - 1.0);
-        Some(InSystem { mean: self.area / span_ns as f64, error: (variance / n).sqrt(), looks: self.count })
+        Some(InSystem {
+            mean: self.area / span_ns as f64,
+            error: (variance / n).sqrt(),
+            looks: self.count,
+            trend: self.trend(),
+        })
+    }
+
+    fn trend(&self) -> Option<Trend> {
+        let [first, last] = self.ends;
+        let is_enough = first.1.min(last.1) >= TREND_LOOKS_MIN;
+        is_enough.then(|| Trend { first: first.0 / first.1 as f64, last: last.0 / last.1 as f64 })
     }
 }
 
@@ -64,5 +105,18 @@ mod tests {
         let found = looks.mean().unwrap();
         assert!((found.mean - 62.5).abs() < 1e-9, "250 events through one of four seconds: {found:?}");
         assert!(found.error > found.mean, "one look of six decides: {found:?}");
+    }
+
+    #[test]
+    fn a_trend_compares_the_quarters_at_the_ends_of_the_phase() {
+        let mut looks = InSystemSamples::new(1_000..2_000);
+        // A backlog that grows from 0 to 100.
+        (0..100).for_each(|n| looks.note(1_000 + n * 10, n));
+        let trend = looks.mean().unwrap().trend.unwrap();
+        assert!((trend.first - 12.0).abs() < 1e-9 && (trend.last - 87.0).abs() < 1e-9, "{trend:?}");
+        // Too few at one end.
+        let mut looks = InSystemSamples::new(1_000..2_000);
+        (0..75).for_each(|n| looks.note(1_000 + n * 10, n));
+        assert_eq!(looks.mean().unwrap().trend, None);
     }
 }

@@ -37,7 +37,8 @@ pub(crate) struct Recorder {
     pub(crate) raised: Tally,
     /// Lower bounds of the response of events that timed out; of their service in a closed loop.
     pub(crate) at_least: Tally,
-    /// Closed loop only: service times of events that began before the measured phase and ended in it.
+    /// Latency, as progress shows it, of events that were due or began before the measured phase and ended in
+    /// it.
     pub(crate) carried_in: Tally,
     /// Service time of failed tries.
     pub(crate) failure: Tally,
@@ -229,6 +230,10 @@ pub(crate) struct EventCounts {
     /// Time of the phase that connections spent with events that ended after it without success, and in a
     /// closed loop with those that timed out.
     pub(crate) held_ns: u64,
+    /// Time of the phase from the loss of a connection to the next one, over all connections.
+    pub(crate) lost_ns: u64,
+    /// The same for connections that the server closed between two requests.
+    pub(crate) closed_ns: u64,
     /// Events of the falling load that have ended in any way.
     pub(crate) after_ended: u64,
 }
@@ -252,6 +257,8 @@ impl EventCounts {
         self.ended_late += other.ended_late;
         self.drained += other.drained;
         self.held_ns += other.held_ns;
+        self.lost_ns += other.lost_ns;
+        self.closed_ns += other.closed_ns;
         self.after_ended += other.after_ended;
     }
 

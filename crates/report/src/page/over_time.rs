@@ -1,10 +1,8 @@
 //! The latency of a load over its measured phase.
 
-use std::collections::BTreeMap;
-
+use analysis::intervals::{Interval, intervals};
 use record::histogram::Histogram;
 use record::load::LoadRecord;
-use record::series::{HistogramSlice, LatencyKind};
 
 use super::{Figure, Table};
 use crate::chart::{Heat, HeatColumn, Kind, Line, Lines, Point, heat, lines};
@@ -32,6 +30,20 @@ struct Stretch {
 }
 
 impl Stretch {
+    /// Merges neighboring intervals: at least one.
+    fn of(intervals: &[Interval<'_>]) -> Self {
+        let mut latencies = Histogram::new();
+        for interval in intervals {
+            interval.add_latencies_to(&mut latencies);
+        }
+        Self {
+            from_ns: intervals[0].from_ns,
+            until_ns: intervals[intervals.len() - 1].until_ns,
+            ended: intervals.iter().map(Interval::ended).sum(),
+            latencies,
+        }
+    }
+
     /// A quantile, or `None` if there are too few events to hold it: it would be the maximum.
     fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         if quantile < 1.0 {
@@ -52,12 +64,10 @@ impl Stretch {
 
 /// The latency of a load over time: quantiles, and every event. Nothing for fewer than two intervals.
 pub(super) fn over_time(record: &LoadRecord) -> Vec<Figure> {
-    let (kind, name) = match record.response {
-        Ok(_) => (LatencyKind::Response, "response time"),
-        Err(_) => (LatencyKind::Service, "service time"),
-    };
-    let quantiles = quantiles(&stretches(&record.slices, kind, PLACES_MAX), name);
-    quantiles.into_iter().chain(every_event(&stretches(&record.slices, kind, COLUMNS_MAX), name)).collect()
+    let name = if record.response.is_ok() { "response time" } else { "service time" };
+    let intervals = intervals(record);
+    let quantiles = quantiles(&stretches(&intervals, PLACES_MAX), name);
+    quantiles.into_iter().chain(every_event(&stretches(&intervals, COLUMNS_MAX), name)).collect()
 }
 
 /// Events over time and latency, where two modes and single slow events stay visible; `None` for few
@@ -158,56 +168,10 @@ fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
     })
 }
 
-/// The intervals, merged into at most so many stretches; those in which no event ended, too.
-fn stretches(slices: &[HistogramSlice], kind: LatencyKind, places: usize) -> Vec<Stretch> {
-    let of_events = || slices.iter().filter(|s| s.operation.is_empty());
-    let mut intervals = BTreeMap::new();
-    for slice in of_events().filter(|s| is_drawn(s.kind, kind)) {
-        let until_ns = intervals.entry(slice.from_ns).or_insert(0);
-        *until_ns = (slice.from_ns + slice.for_ns).max(*until_ns);
-    }
-    let mut all: Vec<Stretch> = Vec::new();
-    for (from_ns, until_ns) in intervals {
-        let before_ns = all.last().map_or(0, |last| last.until_ns);
-        // An interval without events has no slice.
-        if from_ns > before_ns {
-            all.push(Stretch { from_ns: before_ns, until_ns: from_ns, ..Stretch::default() });
-        }
-        all.push(Stretch { from_ns, until_ns, ..Stretch::default() });
-    }
-    let each = all.len().div_ceil(places).max(1);
-    let merge = |of: &[Stretch]| Stretch {
-        from_ns: of[0].from_ns,
-        until_ns: of[of.len() - 1].until_ns,
-        ..Stretch::default()
-    };
-    let mut merged: Vec<Stretch> = all.chunks(each).map(merge).collect();
-    for slice in of_events().filter(|s| is_drawn(s.kind, kind)) {
-        let of = merged.partition_point(|s| s.until_ns <= slice.from_ns);
-        let stretch = &mut merged[of];
-        stretch.ended += if is_ended(slice.kind) { slice.histogram.count() } else { 0 };
-        // Completions of events that began before the phase are no sample of its service times.
-        if slice.kind != LatencyKind::CarriedIn {
-            slice.histogram.buckets().for_each(|(ns, count)| stretch.latencies.record_n(ns, count));
-        }
-    }
-    merged
-}
-
-/// Whether the chart of latencies of `drawn` includes a kind.
-fn is_drawn(kind: LatencyKind, drawn: LatencyKind) -> bool {
-    match kind {
-        LatencyKind::Response | LatencyKind::ResponseAtLeast => drawn == LatencyKind::Response,
-        LatencyKind::Service | LatencyKind::ServiceAtLeast | LatencyKind::CarriedIn => {
-            drawn == LatencyKind::Service
-        }
-        LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure => false,
-    }
-}
-
-/// Whether the events of a kind ended well in their interval.
-fn is_ended(kind: LatencyKind) -> bool {
-    matches!(kind, LatencyKind::Response | LatencyKind::Service | LatencyKind::CarriedIn)
+/// The intervals, merged into at most so many stretches.
+fn stretches(intervals: &[Interval<'_>], places: usize) -> Vec<Stretch> {
+    let each = intervals.len().div_ceil(places).max(1);
+    intervals.chunks(each).map(Stretch::of).collect()
 }
 
 fn point(stretch: &Stretch, quantile: f64) -> Option<Point> {
@@ -221,6 +185,9 @@ pub(super) fn seconds_ticks(from_s: f64, until_s: f64) -> Vec<(f64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use analysis::intervals::of_slices;
+    use record::series::{HistogramSlice, LatencyKind};
+
     use super::*;
 
     #[test]
@@ -238,24 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_s_rate_counts_what_began_before_the_phase_and_its_latencies_what_timed_out() {
-        let slices = [
-            slice(0, LatencyKind::Service, 8),
-            slice(0, LatencyKind::CarriedIn, 8),
-            slice(1, LatencyKind::Service, 10),
-            slice(1, LatencyKind::ServiceAtLeast, 3),
-        ];
-        let found = stretches(&slices, LatencyKind::Service, PLACES_MAX);
-        let of = |s: &Stretch| (s.ended, s.ended_per_s().round(), s.latencies.count());
-        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(16, 16.0, 8), (10, 10.0, 13)]);
-    }
-
-    #[test]
     fn a_heat_map_has_every_event_once_and_one_slow_event_has_a_cell() {
         let mut slices: Vec<HistogramSlice> =
             (0..200).map(|s| slice(s, LatencyKind::Response, 1_000)).collect();
         slices[100].histogram = [(1_000, 1_000), (2_000_000_000, 1)].into_iter().collect();
-        let found = stretches(&slices, LatencyKind::Response, COLUMNS_MAX);
+        let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 200_000_000_000);
+        let found = stretches(&intervals, COLUMNS_MAX);
         assert!(found.len() <= COLUMNS_MAX && found.len() > COLUMNS_MAX / 2, "{}", found.len());
         let all: Vec<_> = found.iter().flat_map(|s| cells(s.latencies.buckets())).collect();
         assert!((all.iter().map(|c| c.2).sum::<f64>() - 200_001.0).abs() < 0.5);
@@ -265,14 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn intervals_in_which_nothing_ended_are_shown() {
-        let slices = [2, 5].map(|second| slice(second, LatencyKind::Response, 100));
-        let found = stretches(&slices, LatencyKind::Response, PLACES_MAX);
-        let of = |s: &Stretch| (s.from_ns / 1_000_000_000, s.until_ns / 1_000_000_000, s.ended);
-        assert_eq!(
-            found.iter().map(of).collect::<Vec<_>>(),
-            [(0, 2, 0), (2, 3, 100), (3, 5, 0), (5, 6, 100)]
-        );
-        assert!(found[2].quantile_ns(0.5).is_none());
+    fn a_stretch_without_events_has_a_rate_of_0_and_no_quantile() {
+        let slices = [slice(2, LatencyKind::Response, 100), slice(2, LatencyKind::CarriedIn, 50)];
+        let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 4_000_000_000);
+        let found = stretches(&intervals, 2);
+        let of = |s: &Stretch| (s.ended_per_s(), s.quantile_ns(0.5));
+        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(0.0, None), (75.0, Some(1_000))]);
     }
 }

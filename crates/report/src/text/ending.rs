@@ -259,6 +259,9 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
         "achieved-rate" => return Some(rate_mend(record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
+        "stuck" if check.text.contains("reconnecting") => {
+            "find in the server's log why it drops connections or does not answer"
+        }
         "stuck" => "find in the server's log why it does not answer, or set a longer --drain or a --timeout",
         "cache-steady" => "a longer --warmup",
         "littles-law" => "a longer --time, on an idle machine",

@@ -1,6 +1,7 @@
 //! Events not over when the phase ended: in flight, never ending, forgiven, given up.
 
 use super::*;
+use crate::measure::in_system::{InSystem, Trend};
 
 #[test]
 fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
@@ -69,15 +70,24 @@ fn what_a_phase_with_its_server_away_waits_for_ends() {
 #[test]
 fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
     let settings = settings(Loop::open(10.0), 2);
-    // Rate, planned, done, ended after the phase, mean latency.
-    for (per_s, planned, done, drained, mean_ms, ok) in [
-        (10.0, 20, 1, 19, 1_900.0, false),
-        (10.0, 20, 4, 16, 1_500.0, false),
-        (100.0, 300, 176, 124, 0.2, false),
-        (1_000.0, 10_000, 9_900, 100, 1.0, false),
-        (10.0, 10, 9, 1, 1.0, true),
-        (10.0, 600, 590, 10, 1_000.0, true),
-        (10.0, 600, 590, 0, 1_000.0, false),
+    // Rate, planned, done, ended after the phase, mean latency, number in flight in first and last quarter.
+    for (per_s, planned, done, drained, mean_ms, quarters, ok) in [
+        (10.0, 20, 1, 19, 1_900.0, None, false),
+        (10.0, 20, 4, 16, 1_500.0, None, false),
+        (100.0, 300, 176, 124, 0.2, None, false),
+        (1_000.0, 10_000, 9_900, 100, 1.0, None, false),
+        (10.0, 10, 9, 1, 1.0, None, true),
+        (10.0, 600, 590, 10, 1_000.0, None, true),
+        (10.0, 600, 590, 0, 1_000.0, None, false),
+        (10.0, 600, 590, 10, 1_000.0, Some((9.5, 10.2)), true),
+        // A minute at 99.8 % of the rate, after which the drain soon ends the backlog.
+        (500.0, 30_000, 29_940, 60, 60.0, Some((7.5, 52.5)), false),
+        (100.0, 6_000, 5_988, 12, 60.0, Some((1.5, 10.5)), false),
+        (500.0, 1_500, 1_492, 8, 8.0, Some((1.2, 7.2)), false),
+        // A stall of 4 ms at the end, of 1 s, and one of 10 s to nine tenths of the rate.
+        (500.0, 1_500, 1_496, 4, 0.4, Some((0.2, 0.25)), true),
+        (500.0, 30_000, 29_500, 500, 9.0, Some((0.2, 17.0)), false),
+        (500.0, 30_000, 29_500, 500, 170.0, Some((0.2, 167.0)), false),
     ] {
         let counts = Counts { planned, done, unfinished: planned - done, ..Counts::default() };
         let findings = Findings {
@@ -85,12 +95,19 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             rate_per_s: Some(per_s),
             counts: &counts,
             achieved_per_s: done as f64 * per_s / planned as f64,
-            in_system: None,
+            in_system: quarters.map(|(first, last)| InSystem {
+                mean: first,
+                error: 0.0,
+                looks: 1,
+                trend: Some(Trend { first, last }),
+            }),
             paused_s: 0.0,
             service_count: done,
             never_ended: 0,
             timeouts: 0,
             held_s: 0.0,
+            lost_s: 0.0,
+            closed_s: 0.0,
             open_sockets: Err(Missing::because("simulated")),
             recount: None,
             measured_s: planned as f64 / per_s,

@@ -39,6 +39,32 @@ fn the_rate_of_a_server_that_cannot_keep_up_is_its_own() {
     }
 }
 
+/// Events in the slices of whole events that are completions of the phase.
+fn completions(record: &LoadRecord) -> u64 {
+    let is_ended = |kind| matches!(kind, LatencyKind::Response | LatencyKind::CarriedIn);
+    let ended = record.slices.iter().filter(|s| s.operation.is_empty() && is_ended(s.kind));
+    ended.map(|s| s.histogram.count()).sum()
+}
+
+#[test]
+fn the_completions_of_the_series_include_what_was_due_before_the_phase() {
+    // Nearly all that ends in the phase was due before it. Two workers do 5 of the 10 a second, and what they
+    // end after the phase was due before it, too.
+    for (workers, warmup_ms, time_ms, service_ms) in [(16, 2_000, 1_000, 900), (2, 10_000, 2_000, 400)] {
+        let truth = Arc::new(AtomicU64::new(0));
+        let ended = Arc::clone(&truth);
+        let record = simulate(open(workers, warmup_ms, time_ms), move |scene| {
+            let phase_ns = warmup_ms * MS..(warmup_ms + time_ms) * MS;
+            ended
+                .fetch_add(u64::from(phase_ns.contains(&(scene.now_ns + service_ms * MS))), Ordering::SeqCst);
+            (service_ms * MS, Ok(()))
+        });
+        let truth = truth.load(Ordering::SeqCst);
+        assert!(truth >= 9 && record.counts.done <= 1, "{truth} {:?}", record.counts);
+        assert_eq!(completions(&record), truth, "{:?}", record.counts);
+    }
+}
+
 #[test]
 fn a_phase_that_begins_with_the_load_lacks_what_would_have_been_in_flight() {
     // Of 20 events of 200 ms the last two end with the phase and 100 ms after it.

@@ -116,3 +116,53 @@ fn a_closed_loop_whose_server_goes_away_is_invalid_although_hardly_an_event_show
     assert_eq!(record.verdict.state, Validity::Invalid);
     assert!(check(&dies_at(9_950 * MS), "server-away"), "a moment is forgiven");
 }
+
+#[test]
+fn a_closed_loop_that_spends_its_time_reconnecting_is_invalid_although_no_event_failed() {
+    // Each connection is reset every 1.6 s, and the next one takes 1.5 s.
+    let of_last = AtomicU64::new(0);
+    let serve = move |scene: &Scene<'_>| {
+        let window = scene.now_ns / (1_600 * MS);
+        let is_reset = window > 0 && of_last.swap(window, Ordering::SeqCst) != window;
+        (10 * MS, if is_reset { Err(FailureClass::Connection) } else { Ok(()) })
+    };
+    let keeping = Keeping { connect_ns: 1_500 * MS, ..Keeping::ALL };
+    let settings = LoadSettings { threads: 8, ..settings(Loop::CLOSED, 16) };
+    let record = play(settings, 0..0, keeping, Box::new(serve));
+    assert_eq!((record.counts.failed, record.errors.connection), (0, 8 * 9), "{:?}", record.counts);
+    assert_near(record.service.known.quantile_ns(1.0), 10 * MS);
+    let stuck = record.verdict.checks.iter().find(|check| check.name == "stuck").unwrap();
+    assert!(!stuck.ok && (stuck.found - 9.0 * 1.5 / 16.0).abs() < 0.002, "{stuck:?}");
+    assert!(stuck.text.starts_with("reconnecting after losses took 84.38 %"), "{stuck:?}");
+}
+
+#[test]
+fn connections_that_are_gone_at_the_end_of_a_closed_loop_count_until_then() {
+    // The first event of each connection is given up at once; then the server does not come back.
+    let serve = |scene: &Scene<'_>| {
+        let ends = if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Connection) };
+        (10 * MS, ends)
+    };
+    let settings =
+        LoadSettings { threads: 4, retries_max: 0, errors_ratio_max: 1.0, ..settings(Loop::CLOSED, 10) };
+    let record = simulate_with_outage(settings, SECOND..u64::MAX, Box::new(serve));
+    let stuck = record.verdict.checks.iter().find(|check| check.name == "stuck").unwrap();
+    assert!((stuck.found - 0.899).abs() < 0.001, "{stuck:?}");
+}
+
+#[test]
+fn a_connection_that_a_server_closes_between_requests_is_no_service_time_and_is_told() {
+    let number = AtomicU64::new(0);
+    let serve = move |_: &Scene<'_>| match number.fetch_add(1, Ordering::SeqCst) % 10 {
+        9 => (0, Err(FailureClass::Unprocessed)),
+        _ => (MS, Ok(())),
+    };
+    let keeping = Keeping { connect_ns: 50 * MS, ..Keeping::ALL };
+    let record = play(settings(Loop::CLOSED, 5), 0..0, keeping, Box::new(serve));
+    assert_eq!((record.counts.failed, record.errors.all()), (0, 0));
+    assert_near(record.service.known.quantile_ns(1.0), MS);
+    let told = record.verdict.checks.iter().find(|check| check.name == "reconnects").unwrap();
+    assert!(!told.is_judged() && (told.found - 50.0 / 59.0).abs() < 0.02, "{told:?}");
+    assert_eq!(record.verdict.state, Validity::Valid, "{:?}", record.verdict);
+    assert!((record.achieved_per_s - 9.0 / 0.059).abs() < 3.0, "{}/s", record.achieved_per_s);
+}

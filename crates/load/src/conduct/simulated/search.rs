@@ -113,6 +113,14 @@ fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target
     assert_eq!(judge(&promise, &record).0, ProbeEnd::Unclear);
     let kept = Promise::parse("p99<5ms").unwrap();
     assert_eq!(judge(&kept, &record).0, ProbeEnd::Kept);
+    // A percentile that no summary has is judged by the lateness at the same percentile.
+    let promise = Promise::parse("p99.85<5ms").unwrap();
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
+    record.lateness = Ok([(5_000, 9_980), (24_000_000, 20)].into_iter().collect());
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Unclear);
+    // Late as often, but the server was slow by itself.
+    record.service = [(200_000, 9_980), (24_100_000, 20)].into_iter().collect::<Histogram>().into();
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
 }
 
 /// Kept, broken, limited by the generator: results of 100 tries of 5 s at 200/s, with p99<5ms, by one worker.

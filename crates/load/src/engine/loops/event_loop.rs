@@ -33,6 +33,7 @@ use crate::connection::Answer;
 use crate::connection::{Cut, Failure, FailureClass, Laps};
 use crate::engine::Engine;
 use crate::engine::backoff::{PAUSE_SALT, SLICE_NS};
+use crate::engine::connection_slot::Gone;
 use crate::engine::ledger::{Ledger, Started};
 use crate::engine::loops::closed::{rest_ns, spread_ns};
 use crate::engine::loops::open::LateRule;
@@ -523,7 +524,7 @@ impl EventLoop {
         self.ledger.failed(self.first_slot + number, &event.started, end_ns, failure);
         if is_timeout && !self.cancel(number) {
             // Replace the connection: the late answer would be taken for the next event's.
-            return self.replace(self.links[number].carrier);
+            return self.replace(self.links[number].carrier, Gone::Lost);
         }
         self.on_ended(number, end_ns);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::connection::{Attempt, Connection, Failure, FailureClass, Idle, Laps};
 use crate::engine::Engine;
 use crate::engine::backoff::{PAUSE_FIRST_NS, PAUSE_SALT, SLICE_NS};
+use crate::engine::connection_slot::{ConnectionSlot, Gone};
 use crate::engine::ledger::{Carried, Ledger, Started};
 use crate::measure::latency::Writer;
 use crate::schedule::clock::to_ns;
@@ -71,9 +72,10 @@ impl Worker {
         let Some(connection) = &mut self.connection else { return false };
         match connection.idle(std::mem::take(&mut self.has_rested)) {
             Idle::Stands => return true,
-            Idle::Closed => {}
+            Idle::Closed => self.slot().lose(self.engine.clock.now_ns(), Gone::Closed),
             Idle::Lost(failure) => {
                 let at_ns = self.engine.clock.now_ns();
+                self.slot().lose(at_ns, Gone::Lost);
                 self.ledger.note_lost(
                     self.index,
                     &failure,
@@ -85,6 +87,10 @@ impl Worker {
         }
         self.connection = None;
         false
+    }
+
+    fn slot(&self) -> &ConnectionSlot {
+        &self.engine.connection_slots[self.index]
     }
 
     /// Whether the script of the events ends this worker.
@@ -152,6 +158,7 @@ impl Worker {
             let is_lost = failure.class == FailureClass::Connection;
             if failure.class == FailureClass::Unprocessed {
                 self.connection = None;
+                self.slot().lose(end_ns, Gone::Closed);
                 if is_refused {
                     // Pause: a server that refuses to begin requests on any connection would be asked in an
                     // endless loop.
@@ -162,14 +169,13 @@ impl Worker {
                 }
                 is_refused = true;
                 try_start_ns = self.engine.clock.now_ns();
-                if self.engine.timeline().due.is_some() {
-                    event = event.on_new_connection(try_start_ns);
-                }
+                event = event.on_new_connection(try_start_ns);
                 self.ledger.begun(self.index, &event);
                 continue;
             }
             if is_lost {
                 self.connection = None;
+                self.slot().lose(end_ns, Gone::Lost);
                 let carried = Carried { taken: event.taken, try_start_ns, is_hit };
                 let made = (self.connected_ns, self.has_answered);
                 self.ledger.note_lost(self.index, &failure, made, end_ns, Some(&carried));
@@ -178,6 +184,7 @@ impl Worker {
                 if failure.class == FailureClass::Timeout {
                     // Drop the connection: the late answer would be taken for the next event's.
                     self.connection = None;
+                    self.slot().lose(end_ns, Gone::Lost);
                 }
                 self.ledger.note_failure(self.index, &failure, &event.taken, try_start_ns, end_ns);
             }
@@ -237,6 +244,7 @@ impl Worker {
                         self.pause_ns = PAUSE_FIRST_NS;
                     }
                     self.connection = Some(connection);
+                    self.ledger.note_reconnected(self.index, now_ns);
                     return true;
                 }
                 Err(failure) => self.ledger.note_unconnected(self.index, &failure, began_ns, now_ns),

@@ -10,6 +10,7 @@ use super::link::{AnswerProgress, Carrier, Link, State};
 use super::ready::INPUT;
 use crate::connection::{Failure, FailureClass};
 use crate::engine::backoff::PAUSE_FIRST_NS;
+use crate::engine::connection_slot::Gone;
 use crate::engine::ledger::Carried;
 use crate::net::held::{self, HeldBytes};
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread};
@@ -211,7 +212,7 @@ impl EventLoop {
                     && (bytes == 0 || self.carriers[carrier].dialogue.closes()) =>
             {
                 // Not an outage: the connection is replaced before an event needs it.
-                self.replace(carrier);
+                self.replace(carrier, Gone::Closed);
             }
             (_, None) if bytes == 0 => self.lose(carrier, &closed()),
             (State::Asking, None) => self.going.push(number),
@@ -339,7 +340,7 @@ impl EventLoop {
         if carried == 0 {
             self.ledger.note_lost(self.first_slot + first, failure, made, at_ns, None);
         }
-        self.replace(carrier);
+        self.replace(carrier, Gone::Lost);
     }
 
     /// Whether the server closed the connection as idle before it had read the request in flight.
@@ -359,11 +360,13 @@ impl EventLoop {
     pub(super) fn drain(&mut self, number: usize) {
         let carrier = self.links[number].carrier;
         self.links[number].state = State::Draining;
+        let now_ns = self.engine.clock.now_ns();
+        self.engine.connection_slots[self.first_slot + number].lose(now_ns, Gone::Closed);
         if let Some(event) = &mut self.links[number].event {
             event.is_tried = false;
         }
         if !self.links_of(carrier).any(|n| matches!(self.links[n].state, State::Asking | State::Pausing)) {
-            self.replace(carrier);
+            self.replace(carrier, Gone::Closed);
         }
     }
 
@@ -380,10 +383,14 @@ impl EventLoop {
     /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but
     /// after a pause if it carried no answer. Otherwise a server that accepts and closes would cause an
     /// endless loop.
-    pub(super) fn replace(&mut self, carrier: usize) {
+    pub(super) fn replace(&mut self, carrier: usize, gone: Gone) {
         self.disconnect(carrier);
+        let now_ns = self.engine.clock.now_ns();
+        for number in self.links_of(carrier) {
+            self.engine.connection_slots[self.first_slot + number].lose(now_ns, gone);
+        }
         let pause_ns = if self.carriers[carrier].has_answered { 0 } else { self.next_pause_ns(carrier) };
-        self.set_timer(self.first_of(carrier), self.engine.clock.now_ns() + pause_ns);
+        self.set_timer(self.first_of(carrier), now_ns + pause_ns);
     }
 
     /// The pause before the next attempt: it roughly doubles each time until there is an answer.
@@ -502,20 +509,17 @@ impl EventLoop {
         let it = &mut self.carriers[carrier];
         it.made_ns = now_ns;
         (it.attempts, it.has_answered, it.heard) = (0, false, AnswerProgress::Nothing);
-        let (first, is_open) = (self.first_of(carrier), self.engine.timeline().due.is_some());
+        let first = self.first_of(carrier);
         self.links[first].timer_ns = 0;
         for number in self.links_of(carrier) {
             // Processing one link may end the connection again.
             if number > first && self.carriers[carrier].socket.is_none() {
                 return;
             }
+            self.ledger.note_reconnected(self.first_slot + number, now_ns);
             if let Some(event) = &mut self.links[number].event {
-                // In an open loop, the time that the event waited for this connection is wait, as on a
-                // thread. In a closed loop there is no wait, and an event that the server had not begun
-                // continues.
-                if is_open || event.is_tried {
-                    event.started = event.started.on_new_connection(now_ns);
-                }
+                // The time that the event waited for this connection is wait, as on a thread.
+                event.started = event.started.on_new_connection(now_ns);
                 self.ledger.begun(self.first_slot + number, &event.started);
                 self.try_again(number);
             } else {

@@ -1,0 +1,102 @@
+//! Check of an open loop's rate: events in flight at the end of the phase do not count against the target, a
+//! backlog does.
+
+use std::fmt::Write as _;
+
+use record::load::LatePolicy;
+use record::quantity::plural;
+use record::verdict::Check;
+
+use super::{Findings, at_least, percent};
+use crate::measure::in_system::Trend;
+
+/// Minimum share of the offered events that must be done in time.
+const ACHIEVED_MIN: f64 = 0.999;
+/// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
+const IN_FLIGHT_MAX: f64 = 0.1;
+/// Share of the events in flight at the end of the phase by which the number in flight has grown from the
+/// first to the last quarter if the target falls behind. At a constant deficit it is three quarters.
+const GROWN_MIN: f64 = 0.5;
+/// Length of a stall at the end of the phase that is forgiven if the number in flight had not grown before.
+const STALL_S: f64 = 0.01;
+/// Share of the offered rate from which events of an earlier phase are worth a mention.
+const OF_BACKLOG_MIN: f64 = 0.01;
+
+/// Checks that the target did the offered events in time.
+pub(super) fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
+    let forgiven = forgiven(f, rate_per_s);
+    let kept_up = f.counts.done + forgiven;
+    let found = if f.counts.planned == 0 { 0.0 } else { kept_up as f64 / f.counts.planned as f64 };
+    let per_s = f.achieved_per_s;
+    let offered_per_s = f.counts.planned as f64 / f.measured_s;
+    let policy = match f.settings.pace.as_open().map(|open| open.late) {
+        None | Some(LatePolicy::Queue) => String::new(),
+        Some(LatePolicy::Skip { .. }) => format!(", {} skipped", f.counts.skipped),
+        Some(LatePolicy::Drop) => format!(", {} dropped", f.counts.skipped),
+        Some(LatePolicy::Pace { .. }) => ", late events paced".to_owned(),
+    };
+    let ended = f.counts.done as f64 / f.counts.planned.max(1) as f64;
+    let mut text = format!(
+        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} of the events due in the phase ended in it",
+        percent(ended)
+    );
+    // The judged share is printed beside its parts.
+    if forgiven > 0 {
+        let _ = write!(text, ", {} including {forgiven} in flight at its end", percent(found));
+    }
+    let _ = write!(text, ", {} needed", percent(ACHIEVED_MIN));
+    // An overloaded target spends the phase on events of the warm-up.
+    if f.counts.planned > 0 && per_s / offered_per_s > found + OF_BACKLOG_MIN {
+        text += "; the rate includes events that were due before the phase";
+    }
+    if f.drained > forgiven {
+        let of_backlog = f.drained - forgiven;
+        let _ = write!(text, "; a backlog of {} ended after the phase", plural(of_backlog, "event"));
+        if let Some(Trend { first, last }) = trend(f).filter(|trend| has_grown(trend, f.drained)) {
+            let _ =
+                write!(text, "; it grew: {first:.1} in flight in the first quarter, {last:.1} in the last");
+        }
+    }
+    at_least("achieved-rate", found, ACHIEVED_MIN, text)
+}
+
+/// Number of events in flight at the end of the phase that ended within the drain and do not count against
+/// the server: at 10 events a second, one such event would be a tenth of a percent.
+///
+/// By Little's law the number in flight is the rate times the mean latency; chance adds three standard
+/// deviations of a count, and one. More is a backlog, which the drain removed and not the server.
+///
+/// A target that falls behind has a growing number in flight. The mean latency then includes the backlog, so
+/// the number of the first quarter of the phase, and one standard deviation, counts in its place. If the
+/// number has not grown, a stall at the end has made the backlog: as many as are due in [`STALL_S`] are
+/// forgiven too.
+///
+/// If a tenth of all events are in flight, the phase is too short to say that the server kept up.
+fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
+    let in_flight = rate_per_s * f.in_system_mean_ns.unwrap_or(0.0) / 1e9;
+    let by_chance = in_flight + 3.0 * in_flight.sqrt() + 1.0;
+    let usual = match trend(f) {
+        Some(trend) if has_grown(&trend, f.drained) => trend.first + trend.first.sqrt() + 1.0,
+        Some(_) => by_chance + rate_per_s * STALL_S,
+        None => by_chance,
+    };
+    let most = (IN_FLIGHT_MAX * f.counts.planned as f64).max(1.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 on, and whole events"
+    )]
+    let most = usual.min(most) as u64;
+    f.drained.min(most)
+}
+
+/// The number in flight at both ends of the phase; `None` if the rate changes, and that number with it.
+fn trend(f: &Findings<'_>) -> Option<Trend> {
+    let is_constant = f.settings.pace.as_open().is_some_and(|open| !open.arrivals.say_their_rate());
+    f.in_system?.trend.filter(|_| is_constant)
+}
+
+/// Whether most of the events in flight at the end are the end of a growth over the phase.
+fn has_grown(trend: &Trend, at_end: u64) -> bool {
+    trend.last - trend.first >= GROWN_MIN * at_end as f64
+}
