@@ -35,5 +35,6 @@ pub use conductor::conduct;
 pub use conductor::office::{Fleet, Spools, Told};
 pub use dev::Dev;
 pub use error::FleetError;
-pub use meant::{Meant, ReadWords};
+pub use job::ONLY_NULL;
+pub use meant::{Meant, ReadWords, Sender};
 pub use server::Server;

@@ -89,17 +89,20 @@ pub(crate) fn is_one(archive: &Archive, id: RunId) -> Result<bool, RunnerError> 
 }
 
 /// Continues an experiment that was interrupted, or that lost its process.
+///
+/// - `stranger`: another user that can write it.
 pub(crate) fn resume(
     archive: &Archive,
-    id: RunId,
+    (id, stranger): (RunId, Option<String>),
     options: &Options,
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
-    let journal = archive.journal(id)?;
+    let journal = archive.claim(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff)?;
-    approve(archive, id, &plan.text(), options.trust)?;
+    approve(id, stranger, &plan.text(), [], options.trust)?;
+    let journal = journal.open()?;
     for note in ledger::mended(&journal) {
         on_event(&Event::Note(&note));
     }

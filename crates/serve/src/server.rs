@@ -68,8 +68,12 @@ pub fn serve(
     app.hosts = hosts(settings, address.port());
     let app = Arc::new(app);
     let is_over = Arc::new(AtomicBool::new(false));
-    let mut threads = threads(&app, &is_over)?;
-    threads.extend(beside(settings, &instruments, queue.as_ref(), &is_over)?);
+    // The instruments need the rights that the other threads give up.
+    let mut all = beside(settings, &instruments, queue.as_ref(), &is_over)?;
+    if let Some(confine) = settings.confine {
+        confine(settings.archive.dir());
+    }
+    all.extend(threads(&app, &is_over)?);
     let worker = if let Some(queue) = queue {
         let (archive, program) = (settings.archive.clone(), settings.program.clone());
         let worker = Worker { archive, queue, bell: app.bell.clone(), program, stop: stop.clone(), trouble };
@@ -102,7 +106,7 @@ pub fn serve(
     let _ = worker.map(Thread::join);
     // The next server may begin.
     drop(lock);
-    for thread in threads {
+    for thread in all {
         let _ = thread.join();
     }
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::office::{Conductor, Member, Tell, Told};
 use crate::error::FleetError;
 use crate::presence::{BEAT_NS, Presence};
-use crate::wire::{self, Beat, End, Line, Order};
+use crate::wire::{self, Beat, Line, Order};
 
 /// The start is at least as many clock bounds ahead: the order has to arrive, over ways of any length.
 const LEAD_BOUNDS: u64 = 20;
@@ -110,7 +110,8 @@ impl Conductor<'_> {
         let start_ns = Monotonic.now_ns() + lead_ns;
         for member in &mut self.members {
             let at_ns = start_ns.checked_add_signed(offset(member).ns);
-            member.start_ns = at_ns.expect("a clock of this century");
+            let impossible = || Self::absent(&member.hello.agent, "its clock is impossible".to_owned());
+            member.start_ns = at_ns.ok_or_else(impossible)?;
         }
         let arm = |member: &Member| Order::Arm { run: self.fleet.run.clone(), at_ns: member.start_ns };
         try_join_all(self.members.iter().map(|member| self.command(&member.hello, arm(member)))).await?;
@@ -164,7 +165,7 @@ impl Conductor<'_> {
         let received = &mut self.members[index].received;
         if what == "end" {
             // One that does not read is read from the agent's spool, or is missing.
-            received.end = serde_json::from_slice::<End>(&message.bytes).ok();
+            received.take_end(&message.bytes);
             self.show(display, tell);
             return Ok(());
         }
@@ -241,9 +242,9 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
         interval_s: first.interval_s,
         offered_per_s: offered.ok_or_else(|| Missing::because("a closed loop has no intended starts")),
         achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
-        backlog: shown.iter().map(|shown| shown.backlog).sum(),
+        backlog: shown.iter().map(|shown| shown.backlog).fold(0, u64::saturating_add),
         latency,
-        errors: shown.iter().map(|shown| shown.errors).sum(),
+        errors: shown.iter().map(|shown| shown.errors).fold(0, u64::saturating_add),
         outage: shown.iter().any(|shown| shown.outage),
     })
 }

@@ -28,7 +28,7 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
     let planned = load::planned(settings, &meant.recorded, share(meant, part), measured);
     let is_open = planned.is_some();
     let known = sum(if is_open { LatencyKind::Response } else { LatencyKind::Service }, "");
-    let done = known.count() + sum(LatencyKind::CarriedIn, "").count();
+    let done = known.count().saturating_add(sum(LatencyKind::CarriedIn, "").count());
     let planned = planned.unwrap_or(done).max(done);
     let unfinished = planned - done;
     let closed = || Missing::because("a closed loop has no intended starts");
