@@ -19,8 +19,28 @@ use crate::exit::Exit;
 /// Value names of options that open no file. An option with another one is refused if anyone may have sent
 /// the line, so a new option is refused until it is listed here.
 const HARMLESS: [&str; 22] = [
-    "DURATION", "HOW", "KEY=VALUE", "N", "NAME", "NAME=VALUE", "ON|OFF", "PERCENT", "POLICY", "PROMISE", "RATE",
-    "SIZE", "STATUS", "TEXT", "TIME", "TIMES", "URL", "USEC", "VERSION", "WHAT", "WHEN", "YES|NO",
+    "DURATION",
+    "HOW",
+    "KEY=VALUE",
+    "N",
+    "NAME",
+    "NAME=VALUE",
+    "ON|OFF",
+    "PERCENT",
+    "POLICY",
+    "PROMISE",
+    "RATE",
+    "SIZE",
+    "STATUS",
+    "TEXT",
+    "TIME",
+    "TIMES",
+    "URL",
+    "USEC",
+    "VERSION",
+    "WHAT",
+    "WHEN",
+    "YES|NO",
 ];
 
 /// Options with files that only the conductor opens.
@@ -178,7 +198,8 @@ mod tests {
     #[test]
     fn a_plain_load_is_accepted_from_anyone_and_files_from_a_conductor() {
         let plain = ["--json", "load", "null:", "--rate", "500", "--threads", "4", "--arrivals", "poisson"];
-        let more = ["--time", "2s", "--label", "a=b", "--hlog", "x", "--fleet", "2", "--nats", "nats://127.0.0.1"];
+        let more =
+            ["--time", "2s", "--label", "a=b", "--hlog", "x", "--fleet", "2", "--nats", "nats://127.0.0.1"];
         let line = [&plain[..], &more[..]].concat();
         assert_eq!(refusal(&line, Sender::Anyone), "");
         let folder = tempfile::tempdir().unwrap();

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn an_impossible_clock_counts_as_no_answer() {
         let trip = |received_ns, answered_ns| Trip { sent_ns: 10, received_ns, answered_ns, returned_ns: 20 };
-        for (received_ns, answered_ns) in [(u64::MAX, u64::MAX), (1 << 63, 1 << 63), (17, 12), (u64::MAX, 0)] {
+        for (received_ns, answered_ns) in [(u64::MAX, u64::MAX), (1 << 63, 1 << 63), (17, 12), (u64::MAX, 0)]
+        {
             assert_eq!(offset(&[trip(received_ns, answered_ns)]), None, "{received_ns} {answered_ns}");
             assert!(offset(&[trip(received_ns, answered_ns), trip(14, 16)]).is_some_and(|o| o.ns == 0));
         }

@@ -17,8 +17,7 @@ use crate::spool::{Folder, SpoolWriter};
 use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown};
 
 /// Refusal of an agent without credentials.
-pub const ONLY_NULL: &str =
-    "without credentials, an agent loads only null:, because any user of this machine could give the order: \
+pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, because any user of this machine could give the order: \
      connect the agent with --nkey or a password";
 
 /// Intervals that wait for the disk.

@@ -21,6 +21,8 @@ mod clock;
 mod conductor;
 mod dev;
 mod error;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod job;
 mod meant;
 mod merge;

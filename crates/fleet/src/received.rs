@@ -93,7 +93,8 @@ impl Received {
             return;
         }
         let end = serde_json::from_slice::<End>(bytes).ok();
-        self.is_impossible = end.as_ref().is_some_and(|end| end.slices > self.slices_max || !counts(&end.load));
+        self.is_impossible =
+            end.as_ref().is_some_and(|end| end.slices > self.slices_max || !counts(&end.load));
         self.end = end.filter(|_| !self.is_impossible);
     }
 
@@ -134,10 +135,11 @@ impl Received {
 
     /// Whether every line of the agent's account is here, byte for byte.
     pub(crate) fn is_complete(&self) -> bool {
-        !self.is_impossible && self.end.as_ref().is_some_and(|end| {
-            (end.slices, end.bytes) == (self.lines, self.bytes)
-                && end.sha256 == wire::hex(&self.sum.clone().finalize())
-        })
+        !self.is_impossible
+            && self.end.as_ref().is_some_and(|end| {
+                (end.slices, end.bytes) == (self.lines, self.bytes)
+                    && end.sha256 == wire::hex(&self.sum.clone().finalize())
+            })
     }
 
     /// Whether the lines are as many as the agent says and are other ones, or no load has them.

@@ -147,7 +147,8 @@ pub fn resume(
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
     let script = unrun_script(&plan, options, journal.before(), &bakeoff);
-    let (of_script, lines) = script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
+    let (of_script, lines) =
+        script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
     approve(id, stranger.or(of_script), plan.text(), lines, options.trust)?;
     // Nothing has been written before.
     let journal = journal.open()?;

@@ -116,7 +116,8 @@ fn other_writer_on(path: &Path) -> Option<String> {
         Err(why) => return unreadable(path, &why),
     };
     let parts = |path: &Path| -> Vec<OsString> {
-        let names = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+        let names =
+            path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
         names.map(|part| part.as_os_str().to_owned()).rev().collect()
     };
     let (mut at, mut left, mut links) = (PathBuf::from("/"), parts(&path), 0);

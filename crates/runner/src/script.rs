@@ -47,10 +47,12 @@ impl UnrunScript {
         let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
         let Some(path) = plan.script_path().map(|path| folder.join(path)) else { return Ok(Self::default()) };
         let modules = files_of_trials(bakeoff).next().unwrap_or_default().iter().skip(1);
-        let names = std::iter::once(path.to_string_lossy().into_owned()).chain(modules.map(|m| m.name.clone()));
+        let names =
+            std::iter::once(path.to_string_lossy().into_owned()).chain(modules.map(|m| m.name.clone()));
         let read = |(at, name): (u32, String)| {
             let found = text_file(Path::new(&name));
-            let found = found.map_err(|source| RunnerError::ScriptFile { path: name.clone().into(), source })?;
+            let found =
+                found.map_err(|source| RunnerError::ScriptFile { path: name.clone().into(), source })?;
             Ok((ScriptFile { name, weight: u32::from(at == 0), text: found.text.clone() }, found))
         };
         let script = Self((0..).zip(names).map(read).collect::<Result<_, RunnerError>>()?);

@@ -109,7 +109,8 @@ fn play(
         Err(error) => return Err(error),
     };
     conductor.settings_at_first = None;
-    let mut series = Series { attempt, workspace, folders: Vec::new(), servers: Vec::new(), work, conductor, purpose };
+    let mut series =
+        Series { attempt, workspace, folders: Vec::new(), servers: Vec::new(), work, conductor, purpose };
     let trouble = series.measure(each).err();
     let torn_down = series.tear_down();
     series.conclude(trouble, torn_down)

@@ -163,7 +163,12 @@ impl Workspace {
     /// Returns the placement: the scratch folder, all CPUs, the default scheduling class.
     pub(crate) fn placement(&self) -> Placement {
         let folder = Some(self.scratch.folder().clone());
-        Placement { account: self.account, group: self.control_group().cloned(), folder, ..Placement::ANYWHERE }
+        Placement {
+            account: self.account,
+            group: self.control_group().cloned(),
+            folder,
+            ..Placement::ANYWHERE
+        }
     }
 
     /// Starts a command that [`Self::command`] or [`Self::shell`] returned.

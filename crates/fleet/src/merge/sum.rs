@@ -76,7 +76,11 @@ pub(super) fn sum(
         hosts,
         agents: Vec::new(),
         rate_changes: Vec::new(),
-        connected: all(records, |r| r.connected.as_ref(), |all| all.into_iter().fold(0, |sum, n| n.saturating_add(sum))),
+        connected: all(
+            records,
+            |r| r.connected.as_ref(),
+            |all| all.into_iter().fold(0, |sum, n| n.saturating_add(sum)),
+        ),
         client: client(records),
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
