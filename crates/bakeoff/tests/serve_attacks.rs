@@ -427,7 +427,8 @@ fn of_threads(house: &House, field: &str) -> Vec<(String, String)> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", house.pid())).unwrap().flatten();
     let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
     let of = |status: String| {
-        let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
+        let value =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
         Some((value("Name:")?, value(field)?))
     };
     status.filter_map(of).collect()
@@ -440,8 +441,13 @@ fn a_read_only_server_has_given_up_what_pages_do_not_need() {
     let run = lab.json(&["runs", "list"])["runs"][0]["run"].as_str().unwrap().to_owned();
     let house = House::open(&lab, &[]);
     // Every page that reads the archive is still printed.
-    let paths = ["/", "/runs", "/hosts", "/history", "/metrics", "/api/v1/runs", "/api/v1/hosts"].map(str::to_owned);
-    for path in paths.into_iter().chain([format!("/runs/{run}"), format!("/api/v1/runs/{run}"), format!("/runs/{run}/about")]) {
+    let paths =
+        ["/", "/runs", "/hosts", "/history", "/metrics", "/api/v1/runs", "/api/v1/hosts"].map(str::to_owned);
+    for path in paths.into_iter().chain([
+        format!("/runs/{run}"),
+        format!("/api/v1/runs/{run}"),
+        format!("/runs/{run}/about"),
+    ]) {
         let reply = house.get(&path);
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
     }

@@ -406,8 +406,9 @@ mod tests {
         let _alone = crate::strays::alone();
         let elsewhere = tempfile::tempdir().unwrap();
         let token = random::token();
+        let temporary = std::fs::canonicalize(std::env::temp_dir()).unwrap();
         let (precious, planted) =
-            (elsewhere.path().join("precious"), elsewhere.path().join(format!("bakeoff-{token}")));
+            (elsewhere.path().join("precious"), temporary.join(format!("bakeoff-{token}")));
         for folder in [&precious, &planted] {
             std::fs::create_dir(folder).unwrap();
             std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

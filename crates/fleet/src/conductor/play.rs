@@ -28,7 +28,10 @@ const STOP_AGAIN_NS: u64 = 1_000_000_000;
 /// Pause before the stream is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// Messages of the stream that wait for the conductor.
+const STORED_MAX: usize = 64;
+/// Lines of an agent that wait to be shown, and their bytes.
 const WAITING_MAX: usize = 1_024;
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// A message of the stream.
 struct Stored {
@@ -38,8 +41,8 @@ struct Stored {
 
 /// The intervals that every agent has told of, as one.
 struct Display {
-    /// Lines of each agent that are not shown yet, from `next` on.
-    waiting: Vec<std::collections::BTreeMap<u64, Line>>,
+    /// Lines of each agent that are not shown yet, from `next` on, with their lengths in bytes.
+    waiting: Vec<std::collections::BTreeMap<u64, (Line, usize)>>,
     next: u64,
 }
 
@@ -51,7 +54,7 @@ impl Conductor<'_> {
         let mut beats =
             self.client.subscribe(wire::beat(&run, "*")).await.map_err(|e| refused(e.to_string()))?;
         let measured_from_ns = self.arm(tell).await?;
-        let (sender, mut stored) = mpsc::channel(WAITING_MAX);
+        let (sender, mut stored) = mpsc::channel(STORED_MAX);
         let follower = tokio::spawn(follow(self.client.clone(), self.stream(), sender));
         let mut presence = Presence::new(self.members.len(), Monotonic.now_ns());
         let mut display = Display {
@@ -172,8 +175,10 @@ impl Conductor<'_> {
         let Ok(line) = serde_json::from_slice::<Line>(&message.bytes) else { return Ok(()) };
         let kept = received.take(line.seq, message.bytes.clone());
         kept.map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
-        if display.waiting[index].len() < WAITING_MAX {
-            display.waiting[index].insert(line.seq, line);
+        let waiting = &mut display.waiting[index];
+        let bytes = message.bytes.len() + waiting.values().map(|(_, bytes)| bytes).sum::<usize>();
+        if waiting.len() < WAITING_MAX && bytes <= WAITING_BYTES_MAX {
+            waiting.insert(line.seq, (line, message.bytes.len()));
         }
         self.show(display, tell);
         Ok(())
@@ -210,7 +215,7 @@ impl Conductor<'_> {
                 return;
             }
             let lines: Vec<Line> =
-                display.waiting.iter_mut().filter_map(|waiting| waiting.remove(&next)).collect();
+                display.waiting.iter_mut().filter_map(|waiting| Some(waiting.remove(&next)?.0)).collect();
             if lines.is_empty() {
                 return;
             }
