@@ -202,7 +202,7 @@ impl Archive {
     pub fn server_log(&self, standing: &Standing) -> Option<String> {
         let journal = disk::open(&self.tree.bakeoff(standing.header.id).join(bakeoff::EVENTS)).ok()?;
         let journal = journal.metadata().ok()?;
-        // Only a process of this user or of root holds such a journal, and has written the name of the folder.
+        // Only a process of this user or of root holds such a journal, and wrote the name of the folder.
         if !is_own(&journal) || journal.mode() & 0o022 != 0 {
             return None;
         }

@@ -422,47 +422,6 @@ fn a_read_only_server_runs_nothing() {
     assert!(!lab.path("archive/serve.sock").exists() && !lab.path("archive/queue.sqlite").exists());
 }
 
-/// Values of a field in the status of each thread of a server.
-fn of_threads(house: &House, field: &str) -> Vec<(String, String)> {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", house.pid())).unwrap().flatten();
-    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
-    let of = |status: String| {
-        let value =
-            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
-        Some((value("Name:")?, value(field)?))
-    };
-    status.filter_map(of).collect()
-}
-
-#[test]
-fn a_read_only_server_has_given_up_what_pages_do_not_need() {
-    let lab = Lab::new();
-    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
-    let run = lab.json(&["runs", "list"])["runs"][0]["run"].as_str().unwrap().to_owned();
-    let house = House::open(&lab, &[]);
-    // Every page that reads the archive is still printed.
-    let paths =
-        ["/", "/runs", "/hosts", "/history", "/metrics", "/api/v1/runs", "/api/v1/hosts"].map(str::to_owned);
-    for path in paths.into_iter().chain([
-        format!("/runs/{run}"),
-        format!("/api/v1/runs/{run}"),
-        format!("/runs/{run}/about"),
-    ]) {
-        let reply = house.get(&path);
-        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
-    }
-    let filters = of_threads(&house, "Seccomp:");
-    assert!(filters.len() > 2 && filters.iter().all(|(_, mode)| mode == "2"), "{filters:?}");
-    // CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
-    for (name, held) in of_threads(&house, "CapPrm:") {
-        assert_eq!(u64::from_str_radix(&held, 16).unwrap() & !0b110, 0, "{name} has {held}");
-    }
-    // The control: one that runs plans keeps its rights.
-    house.end();
-    let house = House::open(&lab, &["--queue"]);
-    assert!(of_threads(&house, "Seccomp:").iter().all(|(_, mode)| mode == "0"));
-}
-
 #[test]
 fn an_address_that_others_reach_needs_encryption_and_a_credential() {
     let lab = Lab::new();

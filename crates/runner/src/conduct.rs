@@ -20,9 +20,7 @@ use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
 use crate::fingerprint::FirstPrograms;
-use crate::ledger::{
-    self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark,
-};
+use crate::ledger::{AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
 use crate::machine::Machine;
 use crate::options::{Options, approve, other_writer_of, own_text};
 use crate::preflight::{Finding, Severity, preflight};
@@ -31,7 +29,7 @@ use crate::script::{UnrunScript, with_script};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::server_settings::Settings;
-use crate::{Event, Outcome, account, rates, rounds, series, workspace};
+use crate::{Event, Outcome, account, rates, rounds, series};
 
 /// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
@@ -150,14 +148,7 @@ pub fn resume(
     let (of_script, lines) =
         script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
     approve(id, stranger.or(of_script), plan.text(), lines, options.trust)?;
-    // Nothing has been written before.
-    let journal = journal.open()?;
-    for note in ledger::mended(&journal) {
-        on_event(&Event::Note(&note));
-    }
-    for done in workspace::clear(journal.before())? {
-        on_event(&Event::Note(&done));
-    }
+    let journal = rounds::open(journal, on_event)?;
     let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     let is_over = ledger.next().is_none();
     let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };

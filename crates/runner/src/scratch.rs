@@ -112,8 +112,8 @@ fn is_fresh_path(path: &Path) -> bool {
 
 /// Opens the folder that a dead process left; `None` if it may be another one.
 ///
-/// - `owner`: the user that it was made for, as the journal says. Another user may have written the journal: a
-///   folder of a user with a name is never removed.
+/// - `owner`: the user that it was made for, as the journal says. Another user may have written the journal,
+///   so a folder of a user with a name is never removed.
 fn open_left(path: &Path, owner: u32) -> Option<Scratch> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let folder = File::from(nix::fcntl::open(path, flags, Mode::empty()).ok()?);

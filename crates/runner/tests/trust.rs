@@ -366,8 +366,8 @@ fn root_the_commands_that_were_shown_are_the_ones_that_run() {
     assert!(approved.exists() && !swapped.exists());
 }
 
-/// A bake-off whose plan runs a script in Lua, interrupted after `trials` of its two trials. Its script writes
-/// `planted` whenever its body runs.
+/// A bake-off of a script in Lua, interrupted after `trials` of its two trials. The script writes `planted`
+/// whenever its body runs.
 fn with_script(folder: &Path, beside: &Path, trials: u32) -> (Archive, RunId, PathBuf) {
     let archive = Archive::open(&folder.join("archive")).unwrap();
     let planted = folder.join("planted");
@@ -404,8 +404,8 @@ fn a_script_that_another_user_can_write_is_not_run_unasked() {
     let folder = tempfile::tempdir().unwrap();
     let shared = folder.path().join("shared");
     std::fs::create_dir(&shared).unwrap();
-    // As `cp -r` of another user's archive leaves it: the copy is this user's, and its journal names a plan in
-    // a folder that the other user writes.
+    // As `cp -r` of another user's archive leaves it: the copy is this user's, and its journal names a plan
+    // in a folder that the other user writes.
     let (archive, id, planted) = with_script(folder.path(), &shared, 0);
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
     let script = std::fs::canonicalize(shared.join("own.lua")).unwrap();
@@ -415,7 +415,7 @@ fn a_script_that_another_user_can_write_is_not_run_unasked() {
     let line = format!("load.script = \"{}\" (sha256 {sum})", script.display());
     assert!(foreign.commands.contains(&line), "{:?}", foreign.commands);
     assert!(!planted.exists(), "the body ran");
-    // A user who names the plan, or trusts the list, has the script run.
+    // The script runs if the user names the plan, or trusts the list.
     for options in [
         Options { plan_file: Some(shared.join("plan.toml")), ..BESIDE },
         Options { trust: |_| true, ..BESIDE },
