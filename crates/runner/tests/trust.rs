@@ -425,10 +425,6 @@ fn a_script_that_another_user_can_write_is_not_run_unasked() {
         assert!(planted.exists());
         std::fs::remove_dir_all(folder.path().join("again")).unwrap();
     }
-    // The control: in a folder of this user it runs without a question.
-    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(resumed(&archive, id, &BESIDE).unwrap().planned, 0);
-    assert!(planted.exists());
 }
 
 #[test]
