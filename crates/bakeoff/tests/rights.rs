@@ -66,7 +66,8 @@ fn right_or_missing(report: &Value, context: &str) {
     }
 }
 
-/// Values of a field in the status of each thread of a server.
+/// Values of a field in the status of each thread of a server, but for the one that waits for signals: it
+/// reads nothing.
 #[cfg(feature = "serve")]
 fn of_threads(house: &house::House, field: &str) -> Vec<(String, String)> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", house.pid())).expect("a value").flatten();
@@ -76,7 +77,7 @@ fn of_threads(house: &house::House, field: &str) -> Vec<(String, String)> {
             |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
         Some((value("Name:")?, value(field)?))
     };
-    status.filter_map(of).collect()
+    status.filter_map(of).filter(|(name, _)| name != "signals").collect()
 }
 
 #[cfg(feature = "serve")]
