@@ -187,7 +187,7 @@ impl Program {
 
     /// Search path of `require`: sysbench's, and the script's own folder at the end.
     ///
-    /// - `here`: the working folder. If other users can write it, a module there may be theirs, and it is left
+    /// - `here`: the working folder. If other users can write it, a module there may be theirs: it is left
     ///   out.
     pub(crate) fn path(&self, here: &Path, variable: impl Fn(&str) -> Option<String>) -> (String, String) {
         let home = variable("HOME");
