@@ -120,9 +120,13 @@ fn open_left(path: &Path, owner: u32) -> Option<Scratch> {
     let found = folder.metadata().ok()?;
     let is_ours = is_fresh_path(path)
         && [owner, geteuid().as_raw()].contains(&found.uid())
-        && account::is_ours_to_clear(found.uid())
-        && found.permissions().mode() & 0o077 == 0;
-    is_ours.then(|| Scratch { path: path.to_owned(), folder: Arc::new(folder.into()), is_removed: true })
+        && account::is_ours_to_clear(found.uid());
+    let is_open = found.permissions().mode() & 0o077 != 0;
+    (is_ours && !is_open).then(|| Scratch {
+        path: path.to_owned(),
+        folder: Arc::new(folder.into()),
+        is_removed: true,
+    })
 }
 
 /// Removes the folder that a dead process left. Returns a note if there was one.
