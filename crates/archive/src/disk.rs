@@ -1,7 +1,7 @@
 //! The folder tree. New entries are written under a temporary name, synced, and renamed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -221,8 +221,18 @@ pub(crate) fn read_stored(path: &Path, stored: &StoredFile) -> Result<Vec<u8>, A
     read_up_to(path, stored.bytes.min(STORED_BYTES_MAX))
 }
 
+/// Reads an open document from its beginning, up to a size limit.
+pub(crate) fn read_open(mut file: &File, path: &Path) -> Result<Vec<u8>, ArchiveError> {
+    file.rewind().map_err(ArchiveError::reading(path))?;
+    read_file(file, path, TEXT_BYTES_MAX)
+}
+
 fn read_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
     let file = open(path).map_err(ArchiveError::reading(path))?;
+    read_file(&file, path, bytes_max)
+}
+
+fn read_file(file: &File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(ArchiveError::reading(path))?;
     if bytes.len() as u64 <= bytes_max {

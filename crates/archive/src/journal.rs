@@ -50,6 +50,16 @@ pub struct Journal {
     mended_files: Vec<String>,
 }
 
+/// Journal of a bake-off that this process has locked and not changed.
+#[derive(Debug)]
+pub struct Claim {
+    id: RunId,
+    folder: PathBuf,
+    file: File,
+    seed: String,
+    told: Contents,
+}
+
 impl Archive {
     /// Takes a bake-off's journal, to continue it.
     ///
@@ -57,6 +67,15 @@ impl Archive {
     ///
     /// [`ArchiveError::Busy`] if another process has it; others if it is missing, damaged or not writable.
     pub fn journal(&self, id: RunId) -> Result<Journal, ArchiveError> {
+        self.claim(id)?.open()
+    }
+
+    /// Locks a bake-off's journal against other processes, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::journal`].
+    pub fn claim(&self, id: RunId) -> Result<Claim, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
@@ -73,9 +92,26 @@ impl Archive {
         if !lock::take_soon(&file).map_err(ArchiveError::writing(&path))? {
             return Err(ArchiveError::Busy { id });
         }
+        let told = parse(&disk::read_open(&file, &path)?, &seed);
+        Ok(Claim { id, folder, file, seed, told })
+    }
+}
+
+impl Claim {
+    /// Events in the journal.
+    pub fn before(&self) -> &[JournalEvent] {
+        &self.told.events
+    }
+
+    /// Mends the files of the bake-off, and continues the journal.
+    ///
+    /// # Errors
+    ///
+    /// The files are damaged or not writable.
+    pub fn open(self) -> Result<Journal, ArchiveError> {
+        let Self { id, folder, file, seed, told } = self;
+        let path = folder.join(bakeoff::EVENTS);
         let mended_files = bakeoff::mend(&folder)?;
-        let bytes = disk::read(&path)?;
-        let told = parse(&bytes, &seed);
         let (file, told) = match &told.damage {
             None => (file, told),
             // The lock on the damaged file is held until the new one, also locked, has its name.

@@ -52,7 +52,7 @@ pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
 pub use entry::{Action, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
 pub use export::Format;
-pub use journal::Journal;
+pub use journal::{Claim, Journal};
 pub use listing::{Damage, Filter, Listed, PartOf};
 pub use live::{Live, Pace, Standing, TrialStanding};
 pub use notes::{NOTE_BYTES_MAX, Note, TAGS_MAX, WrongNote};

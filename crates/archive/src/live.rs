@@ -5,8 +5,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{self, OFlag, openat};
+use nix::sys::stat::Mode;
+use nix::unistd::geteuid;
 use record::bakeoff::{Trial, TrialState};
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunState};
@@ -196,7 +200,13 @@ impl Archive {
     /// End of the log of the server that a bake-off measures now, at most 16 KiB, passwords masked; `None`
     /// without a server, or if this user may not read it.
     pub fn server_log(&self, standing: &Standing) -> Option<String> {
-        let mut file = disk::open(&standing.scratch.as_ref()?.join("server.log")).ok()?;
+        let journal = disk::open(&self.tree.bakeoff(standing.header.id).join(bakeoff::EVENTS)).ok()?;
+        let journal = journal.metadata().ok()?;
+        // Only a process of this user or of root holds such a journal, and wrote the name of the folder.
+        if !is_own(&journal) || journal.mode() & 0o022 != 0 {
+            return None;
+        }
+        let mut file = open_log(standing.scratch.as_ref()?)?;
         let end = file.metadata().ok()?.len();
         file.seek(SeekFrom::Start(end.saturating_sub(LOG_BYTES_MAX))).ok()?;
         let mut bytes = Vec::new();
@@ -253,6 +263,29 @@ impl Drop for Live {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+fn is_own(found: &fs::Metadata) -> bool {
+    found.uid() == 0 || found.uid() == geteuid().as_raw()
+}
+
+/// Opens the log in a scratch folder. Its owner may change what a name in it leads to.
+fn open_log(scratch: &Path) -> Option<File> {
+    let token = scratch.file_name()?.to_str()?.strip_prefix("bakeoff-")?;
+    if token.len() != 32 || !token.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let folder = File::from(fcntl::open(scratch, flags | OFlag::O_DIRECTORY, Mode::empty()).ok()?);
+    let found = folder.metadata().ok()?;
+    if found.mode() & 0o077 != 0 {
+        return None;
+    }
+    let log = File::from(openat(&folder, "server.log", flags | OFlag::O_NONBLOCK, Mode::empty()).ok()?);
+    let of_log = log.metadata().ok()?;
+    // A second name may be that of another file.
+    let is_log = of_log.is_file() && of_log.nlink() == 1 && (of_log.uid() == found.uid() || is_own(&of_log));
+    is_log.then_some(log)
 }
 
 fn live_path(folder: &Path, id: RunId) -> PathBuf {
@@ -369,6 +402,36 @@ mod tests {
         states[4] = TrialState::Sealed;
         let pace = Pace { since_unix_ns: 0, ended: 5, last_end_unix_ns: 3_000 };
         assert_eq!(standing(pace, &states).expected_end_unix_ns(3_050), Some(3_050));
+    }
+
+    #[test]
+    fn the_log_of_a_server_is_a_file_in_a_scratch_folder_and_nothing_else() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("server.log");
+        fs::write(&secret, "secret").unwrap();
+        let scratch = folder.path().join(format!("bakeoff-{}", "a1".repeat(16)));
+        fs::create_dir(&scratch).unwrap();
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o700)).unwrap();
+        let log = scratch.join("server.log");
+        fs::write(&log, "log").unwrap();
+        assert!(open_log(&scratch).is_some(), "the control");
+        assert!(open_log(folder.path()).is_none(), "a folder with another name");
+        // The server of the folder puts another file, a link or a pipe in the place of the log.
+        fs::remove_file(&log).unwrap();
+        fs::hard_link(&secret, &log).unwrap();
+        assert!(open_log(&scratch).is_none(), "a second name");
+        fs::remove_file(&log).unwrap();
+        symlink(&secret, &log).unwrap();
+        assert!(open_log(&scratch).is_none(), "a link");
+        fs::remove_file(&log).unwrap();
+        nix::unistd::mkfifo(&log, Mode::S_IRUSR).unwrap();
+        assert!(open_log(&scratch).is_none(), "a pipe");
+        let link = folder.path().join(format!("bakeoff-{}", "b2".repeat(16)));
+        symlink(folder.path(), &link).unwrap();
+        assert!(open_log(&link).is_none(), "a link in place of the folder");
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(open_log(&scratch).is_none(), "a folder that others may enter");
     }
 
     #[test]

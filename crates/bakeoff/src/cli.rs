@@ -11,7 +11,7 @@ use record::load::rules;
 use record::printable::Form;
 
 use crate::given::given;
-use crate::script_options::Unread;
+use crate::script_options::{ScriptOptions, Unread};
 use crate::setting_values::refusal;
 use crate::{cmd, help, screen, script_options};
 
@@ -40,6 +40,20 @@ impl Cli {
     pub(crate) fn read_from(words: &[OsString]) -> Result<Self, Unread> {
         let mut command = help::arranged(Self::command());
         let (words, lua) = script_options::take(words.to_vec(), &mut command)?;
+        Ok(Self::parsed(command, words, lua)?)
+    }
+
+    /// Variant of [`Self::read_from`] for words that another process sent: it runs no script.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn read_sent(words: &[OsString]) -> Result<Self, clap::Error> {
+        Self::parsed(Self::command(), words.to_vec(), ScriptOptions::default())
+    }
+
+    fn parsed(
+        mut command: clap::Command,
+        words: Vec<OsString>,
+        lua: ScriptOptions,
+    ) -> Result<Self, clap::Error> {
         let matches = command.try_get_matches_from_mut(words)?;
         let mut cli = Self::from_arg_matches(&matches)?;
         let is_lua = lua.is_lua;
@@ -68,7 +82,7 @@ impl Cli {
                 !needs_none && is_given(command, matches, name)
             })
         {
-            return Err(command.error(ErrorKind::ArgumentConflict, refusal(&violation)).into());
+            return Err(command.error(ErrorKind::ArgumentConflict, refusal(&violation)));
         }
         Ok(cli)
     }

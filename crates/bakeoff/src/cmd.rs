@@ -103,9 +103,9 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         #[cfg(feature = "serve")]
         Command::Queue(args) => queue::run(args, &global, out),
         #[cfg(feature = "fleet")]
-        Command::Agent(args) => {
-            agent::run(args, &|words| fleet_words::meant(words).map_err(|error| format!("{error:#}")))
-        }
+        Command::Agent(args) => agent::run(args, &|words, sender| {
+            fleet_words::meant(words, sender).map_err(|error| format!("{error:#}"))
+        }),
         #[cfg(feature = "fleet")]
         Command::Fleet(args) => fleet::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),

@@ -56,6 +56,16 @@ impl Reader {
 
     /// Drops all other rights for the rest of the process. Threads that already run keep theirs.
     pub(crate) fn confine(self, command: &str, verbose: bool) {
+        self.confine_with(seccomp::refuse, command, verbose);
+    }
+
+    /// Variant of [`Self::confine`] for a server that already listens.
+    #[cfg(feature = "serve")]
+    pub(crate) fn confine_server(self, command: &str) {
+        self.confine_with(seccomp::refuse_in_server, command, false);
+    }
+
+    fn confine_with(self, refuse: fn() -> std::io::Result<()>, command: &str, verbose: bool) {
         let say = |fence: &str, missing: std::io::Result<()>| {
             if let Err(error) = missing
                 && verbose
@@ -67,6 +77,6 @@ impl Reader {
         let zones = ZONES.iter().map(PathBuf::from);
         let reads: Vec<PathBuf> = self.reads.into_iter().chain(zones).collect();
         say("Landlock", landlock::restrict(&reads, &self.writes));
-        say("a seccomp filter", seccomp::refuse());
+        say("a seccomp filter", refuse());
     }
 }

@@ -1,6 +1,11 @@
 //! The instruments with too few rights: each is correct, or one line names the missing right.
 //! `scripts/test-surroundings` has more surroundings.
 
+#[cfg(feature = "serve")]
+mod house;
+#[cfg(feature = "serve")]
+mod lab;
+
 use std::fs;
 use std::process::Command;
 
@@ -59,4 +64,48 @@ fn right_or_missing(report: &Value, context: &str) {
     if report.get("tasks").is_some_and(Value::is_null) {
         assert!(report["missing"]["tasks"].is_string(), "{context}");
     }
+}
+
+/// Values of a field in the status of each thread of a server, but for the one that waits for signals: it
+/// reads nothing.
+#[cfg(feature = "serve")]
+fn of_threads(house: &house::House, field: &str) -> Vec<(String, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", house.pid())).expect("a value").flatten();
+    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let of = |status: String| {
+        let value =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
+        Some((value("Name:")?, value(field)?))
+    };
+    status.filter_map(of).filter(|(name, _)| name != "signals").collect()
+}
+
+#[cfg(feature = "serve")]
+#[test]
+fn a_read_only_server_has_given_up_what_pages_do_not_need() {
+    let lab = lab::Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let run = lab.json(&["runs", "list"])["runs"][0]["run"].as_str().expect("a value").to_owned();
+    let house = house::House::open(&lab, &[]);
+    // Every page that reads the archive is still printed.
+    let paths =
+        ["/", "/runs", "/hosts", "/history", "/metrics", "/api/v1/runs", "/api/v1/hosts"].map(str::to_owned);
+    for path in paths.into_iter().chain([
+        format!("/runs/{run}"),
+        format!("/api/v1/runs/{run}"),
+        format!("/runs/{run}/about"),
+    ]) {
+        let reply = house.get(&path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+    }
+    let filters = of_threads(&house, "Seccomp:");
+    assert!(filters.len() > 2 && filters.iter().all(|(_, mode)| mode == "2"), "{filters:?}");
+    // CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+    for (name, held) in of_threads(&house, "CapPrm:") {
+        assert_eq!(u64::from_str_radix(&held, 16).expect("a value") & !0b110, 0, "{name} has {held}");
+    }
+    // The control: one that runs plans keeps its rights.
+    house.end();
+    let house = house::House::open(&lab, &["--queue"]);
+    assert!(of_threads(&house, "Seccomp:").iter().all(|(_, mode)| mode == "0"));
 }

@@ -169,10 +169,23 @@ const X32: u32 = 0x4000_0000;
 ///
 /// The kernel's, if it has no filters, or `Unsupported` on an unknown architecture.
 pub fn refuse() -> io::Result<()> {
+    refuse_but(&[])
+}
+
+/// Variant of [`refuse`] for a server: sockets that already listen may accept connections.
+///
+/// # Errors
+///
+/// The same as of [`refuse`].
+pub fn refuse_in_server() -> io::Result<()> {
+    refuse_but(&[libc::SYS_accept, libc::SYS_accept4])
+}
+
+fn refuse_but(allowed: &[libc::c_long]) -> io::Result<()> {
     if ARCHITECTURE == 0 {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let mut filter = program();
+    let mut filter = program(allowed);
     no_new_privileges()?;
     let len = u16::try_from(filter.len()).expect("the filter has some hundred steps");
     let program = sock_fprog { len, filter: filter.as_mut_ptr() };
@@ -183,7 +196,7 @@ pub fn refuse() -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn program() -> Vec<sock_filter> {
+fn program(allowed_too: &[libc::c_long]) -> Vec<sock_filter> {
     let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     let refused = step(RETURN, 0, 0, ERRNO | libc::EPERM.unsigned_abs());
     let allowed = step(RETURN, 0, 0, ALLOW);
@@ -197,7 +210,7 @@ fn program() -> Vec<sock_filter> {
         step(JUMP_AT_LEAST, 0, 1, X32),
         refused,
     ];
-    for call in REFUSED.iter().chain(REFUSED_ALSO) {
+    for call in REFUSED.iter().chain(REFUSED_ALSO).filter(|call| !allowed_too.contains(call)) {
         program.extend([unless(*call, 1), refused]);
     }
     for call in TO_ITSELF {

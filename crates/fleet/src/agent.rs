@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::error::{FleetError, of_file};
 use crate::job::Job;
-use crate::meant::{Meant, ReadWords};
+use crate::meant::{ReadWords, Sender};
 use crate::presence::BEAT_NS;
 use crate::server::Server;
 use crate::spool::{Folder, Own, make_private};
@@ -197,17 +197,9 @@ impl Member<'_> {
                 Some(_) => tell(&format!("{}: no conductor collected this run", folder.path().display())),
             }
         }
-        let has_credentials = self.agent.server.has_credentials();
-        let check = move |meant: &Meant| {
-            if meant.settings.target.scheme() == "null" || has_credentials {
-                return Ok(());
-            }
-            Err("without credentials, an agent loads only null:, because any user of this machine could give \
-                 the order: connect the agent with --nkey or a password"
-                .to_owned())
-        };
+        let sender = if self.agent.server.has_credentials() { Sender::Conductor } else { Sender::Anyone };
         let share = format!("run {}: share {} of {}", plan.run, plan.index.saturating_add(1), plan.of);
-        match Job::begin(plan, self.agent.read, check, self.spool) {
+        match Job::begin(plan, self.agent.read, sender, self.spool) {
             Err(why) => refused(why),
             Ok(job) => {
                 tell(&share);

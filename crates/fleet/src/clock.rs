@@ -32,19 +32,26 @@ pub(crate) struct Offset {
     pub(crate) bound_ns: u64,
 }
 
+/// Largest offset that a clock can have: 146 years. The difference of two offsets fits its type.
+const OFFSET_NS_MAX: u64 = i64::MAX.unsigned_abs() / 2;
+
 impl Trip {
-    fn offset(&self) -> Offset {
+    /// The offset; `None` if no clock gives these times.
+    fn offset(&self) -> Option<Offset> {
         let low = i128::from(self.answered_ns) - i128::from(self.returned_ns);
         let high = i128::from(self.received_ns) - i128::from(self.sent_ns);
-        let ns = i64::try_from((low + high).div_euclid(2)).expect("clocks are within 292 years");
+        let ns = i64::try_from((low + high).div_euclid(2)).ok()?;
         // Rounded up: the middle may be half a nanosecond off.
-        Offset { ns, bound_ns: u64::try_from((high - low + 1).max(0) / 2 + 1).unwrap_or(u64::MAX) }
+        let bound_ns = u64::try_from((high - low + 1).max(0) / 2 + 1).unwrap_or(u64::MAX);
+        let is_possible = self.received_ns <= self.answered_ns && ns.unsigned_abs() <= OFFSET_NS_MAX;
+        is_possible.then_some(Offset { ns, bound_ns })
     }
 }
 
-/// The offset that the shortest of the trips gives; `None` without trips.
+/// The offset that the shortest of the trips gives; `None` without trips. An impossible time counts as no
+/// answer.
 pub(crate) fn offset(trips: &[Trip]) -> Option<Offset> {
-    trips.iter().map(Trip::offset).min_by_key(|offset| offset.bound_ns)
+    trips.iter().filter_map(Trip::offset).min_by_key(|offset| offset.bound_ns)
 }
 
 /// The offsets before and after a load as one: its bound holds at both times.
@@ -95,6 +102,21 @@ mod tests {
             }
         }
         assert_eq!(offset(&[]), None);
+    }
+
+    #[test]
+    fn an_impossible_clock_counts_as_no_answer() {
+        let trip = |received_ns, answered_ns| Trip { sent_ns: 10, received_ns, answered_ns, returned_ns: 20 };
+        for (received_ns, answered_ns) in [(u64::MAX, u64::MAX), (1 << 63, 1 << 63), (17, 12), (u64::MAX, 0)]
+        {
+            assert_eq!(offset(&[trip(received_ns, answered_ns)]), None, "{received_ns} {answered_ns}");
+            assert!(offset(&[trip(received_ns, answered_ns), trip(14, 16)]).is_some_and(|o| o.ns == 0));
+        }
+        // The two farthest clocks that are possible.
+        let far = offset(&[trip(OFFSET_NS_MAX, OFFSET_NS_MAX)]).unwrap();
+        let back = Offset { ns: -i64::try_from(OFFSET_NS_MAX).unwrap(), bound_ns: u64::MAX };
+        assert_eq!(over_a_load(far, back).bound_ns, u64::MAX);
+        assert!(over_a_load(back, far).drift_ns > 0);
     }
 
     #[test]

@@ -5,16 +5,24 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use archive::documents::{self, SliceForm};
 use load::{Attachments, Event, Share, StartLine, Stop, StopLevel};
-use record::load::{Phase, Progress};
+use record::load::{LoadSettings, Phase, Progress};
 use record::series::HistogramSlice;
 use tokio::sync::watch;
 
-use crate::meant::{Meant, ReadWords};
+use crate::meant::{Meant, ReadWords, Sender};
 use crate::spool::{Folder, SpoolWriter};
 use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown};
+
+/// Refusal of an agent without credentials.
+pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, because any user of this machine could give the order: \
+     connect the agent with --nkey or a password";
+
+/// Longest load that any user of this machine may order: it keeps the agent busy and fills its disk.
+const OF_ANYONE_MAX: Duration = Duration::from_hours(1);
 
 /// Intervals that wait for the disk.
 const WAITING_MAX: usize = 256;
@@ -54,11 +62,11 @@ impl Job {
     /// Begins to read the plan and to prepare the load: a long log takes a while, and the agent answers
     /// meanwhile.
     ///
-    /// - `check`: yields the reason if the load is refused.
+    /// - `sender`: sender of the plan.
     pub(crate) fn begin(
         plan: Plan,
         read: &'static ReadWords,
-        check: impl Fn(&Meant) -> Result<(), String> + Send + 'static,
+        sender: Sender,
         spool: &Path,
     ) -> Result<Self, String> {
         let (run, folder) = (plan.run.clone(), Folder::of(spool, &plan.run));
@@ -69,8 +77,7 @@ impl Job {
             let (folder, line, stop, state) =
                 (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
             move || {
-                let played = accept(&plan, read).and_then(|(meant, share)| {
-                    check(&meant)?;
+                let played = accept(&plan, read, sender).and_then(|(meant, share)| {
                     Ok((meant, share, folder.create().map_err(|error| of_folder(&folder, &error))?))
                 });
                 let state_after = match played {
@@ -133,8 +140,11 @@ impl Job {
 }
 
 /// The meaning of a plan on this machine, if it is what the conductor means, and the share.
-fn accept(plan: &Plan, read: &ReadWords) -> Result<(Meant, Share), String> {
-    let meant = read(&plan.words)?;
+fn accept(plan: &Plan, read: &ReadWords, sender: Sender) -> Result<(Meant, Share), String> {
+    let meant = read(&plan.words, sender)?;
+    if sender == Sender::Anyone {
+        only_harmless(&meant.settings)?;
+    }
     if Seal::new(&plan.run, &plan.words, plan.of, &meant)?.of(plan.index) != plan.sha256 {
         return Err(
             "the plan does not match its checksum: it was changed in transit, or files that it names \
@@ -145,6 +155,17 @@ fn accept(plan: &Plan, read: &ReadWords) -> Result<(Meant, Share), String> {
     let share = Share::new(plan.index, plan.of, &meant.settings)
         .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;
     Ok((meant, share))
+}
+
+/// Refuses a load that any user of this machine may have ordered, unless it is harmless.
+fn only_harmless(settings: &LoadSettings) -> Result<(), String> {
+    if settings.target.scheme() != "null" {
+        return Err(ONLY_NULL.to_owned());
+    }
+    if settings.time > OF_ANYONE_MAX {
+        return Err("without credentials, an agent runs a load for at most an hour: give --time".to_owned());
+    }
+    Ok(())
 }
 
 fn of_folder(folder: &Folder, error: &io::Error) -> String {
@@ -208,7 +229,7 @@ fn send(
     sender: &SyncSender<Interval>,
     slices: &[HistogramSlice],
     shown: Option<Shown>,
-    settings: &record::load::LoadSettings,
+    settings: &LoadSettings,
 ) {
     let (from_ns, for_ns) = match (slices.first(), &shown) {
         (Some(slice), _) => (slice.from_ns, slice.for_ns),

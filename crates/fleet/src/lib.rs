@@ -21,6 +21,8 @@ mod clock;
 mod conductor;
 mod dev;
 mod error;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod job;
 mod meant;
 mod merge;
@@ -35,5 +37,6 @@ pub use conductor::conduct;
 pub use conductor::office::{Fleet, Spools, Told};
 pub use dev::Dev;
 pub use error::FleetError;
-pub use meant::{Meant, ReadWords};
+pub use job::ONLY_NULL;
+pub use meant::{Meant, ReadWords, Sender};
 pub use server::Server;

@@ -13,5 +13,14 @@ pub struct Meant {
     pub recorded: Arc<[u64]>,
 }
 
-/// Reads a command line.
-pub type ReadWords = dyn Fn(&[String]) -> Result<Meant, String> + Send + Sync;
+/// Sender of a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// A conductor with credentials.
+    Conductor,
+    /// Any user of this machine.
+    Anyone,
+}
+
+/// Reads a command line. Of one that anyone may have sent, it opens no file that the line names.
+pub type ReadWords = dyn Fn(&[String], Sender) -> Result<Meant, String> + Send + Sync;

@@ -20,6 +20,7 @@ use self::part::{Part, Totals};
 use self::verdict::Findings;
 use crate::error::FleetError;
 use crate::meant::Meant;
+use crate::received::slices_planned;
 use crate::wire::Line;
 
 /// Merges the parts; hands over the distributions of each interval, in order.
@@ -126,10 +127,7 @@ fn phase(meant: &Meant, records: &[Option<LoadRecord>], is_stopped: bool) -> Dur
 /// Lines that each agent has, if its account says nothing: as many as another's, or as the settings plan.
 fn expected(meant: &Meant, parts: &[Part<'_>]) -> u64 {
     let known = parts.iter().filter_map(|part| part.received.end.as_ref()).map(|end| end.slices).max();
-    known.unwrap_or_else(|| {
-        let interval_ns = meant.settings.interval.as_nanos().max(1);
-        u64::try_from(meant.settings.time.as_nanos().div_ceil(interval_ns)).unwrap_or(u64::MAX)
-    })
+    known.unwrap_or_else(|| slices_planned(&meant.settings))
 }
 
 /// Plays the lines of all agents interval by interval; returns the sums of each agent.
@@ -175,6 +173,13 @@ fn intervals(
     }
 }
 
+/// Largest count of a bucket over a load: sums over all buckets and agents fit their type.
+const BUCKET_MAX: u64 = 1 << 40;
+
+fn too_many() -> std::io::Error {
+    std::io::Error::other("an agent counts more events than a load can have")
+}
+
 fn add(line: &Line, interval: &mut Totals, totals: &mut Totals) -> std::io::Result<()> {
     for slice in &line.slices {
         let slice = slice.read(line.from_ns, line.for_ns).map_err(std::io::Error::other)?;
@@ -182,8 +187,10 @@ fn add(line: &Line, interval: &mut Totals, totals: &mut Totals) -> std::io::Resu
         let of_interval = interval.entry(key.clone()).or_default();
         let of_agent = totals.entry(key).or_default();
         for (lowest_ns, count) in slice.histogram.buckets() {
-            *of_interval.entry(lowest_ns).or_default() += count;
-            *of_agent.entry(lowest_ns).or_default() += count;
+            for sums in [&mut *of_interval, &mut *of_agent] {
+                let sum = sums.entry(lowest_ns).or_default();
+                *sum = sum.checked_add(count).filter(|sum| *sum <= BUCKET_MAX).ok_or_else(too_many)?;
+            }
         }
     }
     Ok(())
@@ -212,5 +219,6 @@ fn start_skew_ns(part: &Part<'_>, record: &LoadRecord) -> Maybe<i64> {
     let first = part.received.end.as_ref().and_then(|end| end.first);
     let first = first.ok_or_else(|| Missing::because("none of its events is known"))?;
     let due_ns = if record.response.is_ok() { first.due_ns } else { part.start_ns };
-    Ok(first.start_ns.cast_signed() - due_ns.cast_signed())
+    let skew_ns = i128::from(first.start_ns) - i128::from(due_ns);
+    i64::try_from(skew_ns).map_err(|_| Missing::because("its first event has an impossible time"))
 }

@@ -5,12 +5,31 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 
 use archive::temporary_file;
+use record::load::LoadSettings;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::wire::{self, End, Line};
 
 /// Lines that wait for an earlier one; more are read from the agent's spool later.
 const PENDING_MAX: usize = 1_024;
+/// Bytes of these lines.
+const PENDING_BYTES_MAX: usize = 64 << 20;
+/// Longest line, and longest account of an end.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Largest count in an account: the sums over all agents of a fleet fit their type.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// Most intervals that an agent can have: twice as many as the settings plan, and a few.
+pub(crate) fn slices_max(settings: &LoadSettings) -> u64 {
+    slices_planned(settings).saturating_mul(2).saturating_add(16)
+}
+
+/// Intervals that the settings plan.
+pub(crate) fn slices_planned(settings: &LoadSettings) -> u64 {
+    let interval_ns = settings.interval.as_nanos().max(1);
+    u64::try_from(settings.time.as_nanos().div_ceil(interval_ns)).unwrap_or(u64::MAX)
+}
 
 /// The lines of one agent.
 #[derive(Debug)]
@@ -22,12 +41,16 @@ pub(crate) struct Received {
     pending: BTreeMap<u64, Vec<u8>>,
     /// The beginning of a line that was read in parts.
     part: Vec<u8>,
+    slices_max: u64,
+    /// Whether the agent sent an account or a line that no load has.
+    is_impossible: bool,
     /// The agent's account of its end.
     pub(crate) end: Option<End>,
 }
 
 impl Received {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// - `slices_max`: most lines of an agent; more are damage.
+    pub(crate) fn new(slices_max: u64) -> io::Result<Self> {
         Ok(Self {
             file: temporary_file()?,
             lines: 0,
@@ -35,14 +58,21 @@ impl Received {
             sum: Sha256::new(),
             pending: BTreeMap::new(),
             part: Vec::new(),
+            slices_max,
+            is_impossible: false,
             end: None,
         })
     }
 
     /// Takes line `seq`, without its end; a line that is there already counts once.
     pub(crate) fn take(&mut self, seq: u64, line: Vec<u8>) -> io::Result<()> {
+        if seq >= self.slices_max {
+            self.is_impossible = true;
+            return Ok(());
+        }
         if seq > self.lines {
-            if self.pending.len() < PENDING_MAX {
+            let waiting_bytes: usize = self.pending.values().map(Vec::len).sum();
+            if self.pending.len() < PENDING_MAX && waiting_bytes + line.len() <= PENDING_BYTES_MAX {
                 self.pending.insert(seq, line);
             }
             return Ok(());
@@ -56,7 +86,23 @@ impl Received {
         Ok(())
     }
 
+    /// Takes the agent's account of its end. One that no load has is damage.
+    pub(crate) fn take_end(&mut self, bytes: &[u8]) {
+        self.is_impossible |= bytes.len() > MESSAGE_BYTES_MAX;
+        if self.is_impossible {
+            return;
+        }
+        let end = serde_json::from_slice::<End>(bytes).ok();
+        self.is_impossible =
+            end.as_ref().is_some_and(|end| end.slices > self.slices_max || !counts(&end.load));
+        self.end = end.filter(|_| !self.is_impossible);
+    }
+
     fn append(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        if self.lines >= self.slices_max {
+            self.is_impossible = true;
+            return Ok(());
+        }
         line.push(b'\n');
         // A reader of the same file has moved its position.
         self.file.seek(SeekFrom::End(0))?;
@@ -82,22 +128,24 @@ impl Received {
             self.pending.remove(&self.lines);
             self.append(line)?;
         }
+        self.is_impossible |= rest.len() > MESSAGE_BYTES_MAX;
         self.part = rest;
         Ok(())
     }
 
     /// Whether every line of the agent's account is here, byte for byte.
     pub(crate) fn is_complete(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| {
-            (end.slices, end.bytes) == (self.lines, self.bytes)
-                && end.sha256 == wire::hex(&self.sum.clone().finalize())
-        })
+        !self.is_impossible
+            && self.end.as_ref().is_some_and(|end| {
+                (end.slices, end.bytes) == (self.lines, self.bytes)
+                    && end.sha256 == wire::hex(&self.sum.clone().finalize())
+            })
     }
 
-    /// Whether the lines are as many as the agent says, and are other ones.
+    /// Whether the lines are as many as the agent says and are other ones, or no load has them.
     pub(crate) fn is_damaged(&self) -> bool {
         let is_at_end = self.end.as_ref().is_some_and(|end| self.lines >= end.slices);
-        is_at_end && !self.is_complete()
+        self.is_impossible || is_at_end && !self.is_complete()
     }
 
     /// Numbers of the lines that are not here, of `expected`.
@@ -120,9 +168,55 @@ impl Received {
     }
 }
 
+/// Whether a load can have every count of this record.
+fn counts(record: &Value) -> bool {
+    // Neither numbers of the plan nor times are added.
+    let is_added = |name: &str| !matches!(name, "settings" | "measured_from_ns" | "measured_ns");
+    match record {
+        Value::Number(number) => number.as_u64().is_none_or(|count| count <= COUNT_MAX),
+        Value::Array(values) => values.iter().all(counts),
+        Value::Object(values) => values.iter().all(|(name, value)| !is_added(name) || counts(value)),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_account_that_no_load_has_is_damage_and_takes_no_memory() {
+        let end = |slices: u64, load: Value| wire::bytes(&End { slices, load, ..end_of(2) });
+        let huge = serde_json::json!({"counts": {"done": 1_u64 << 60}});
+        let seed = serde_json::json!({"settings": {"seed": u64::MAX}, "measured_from_ns": 1_u64 << 62});
+        for (bytes, is_damaged) in [
+            (end(9_223_372_036_854_775_807, Value::Null), true),
+            (end(37, Value::Null), true),
+            (end(36, seed), false),
+            (end(2, huge), true),
+            (vec![b' '; MESSAGE_BYTES_MAX + 1], true),
+        ] {
+            let mut received = Received::new(36).unwrap();
+            received.take_end(&bytes);
+            assert_eq!((received.is_damaged(), received.end.is_none()), (is_damaged, is_damaged));
+            received.take(0, line(0)).unwrap();
+            received.take(1, line(1)).unwrap();
+            received.take_end(&wire::bytes(&end_of(2)));
+            assert_eq!(received.is_complete(), !is_damaged, "it stays damaged");
+        }
+    }
+
+    #[test]
+    fn lines_beyond_the_plan_and_lines_without_an_end_are_damage() {
+        let mut received = Received::new(2).unwrap();
+        received.take(2, line(2)).unwrap();
+        assert!(received.is_damaged() && received.count() == 0);
+        let mut received = Received::new(2).unwrap();
+        received.take_bytes(&[line(0), line(1), line(2)].join(&b'\n')).unwrap();
+        assert!(!received.is_damaged() && received.count() == 2);
+        received.take_bytes(b"\n").unwrap();
+        assert!(received.is_damaged() && received.count() == 2);
+    }
 
     fn line(seq: u64) -> Vec<u8> {
         wire::bytes(&Line { seq, from_ns: seq * 10, for_ns: 10, slices: Vec::new(), shown: None })
@@ -145,7 +239,7 @@ mod tests {
 
     #[test]
     fn lines_count_once_in_whatever_order_and_however_often_they_come() {
-        let mut received = Received::new().unwrap();
+        let mut received = Received::new(64).unwrap();
         for seq in [2, 0, 0, 2, 1, 1, 4, 0] {
             received.take(seq, line(seq)).unwrap();
         }
@@ -163,7 +257,7 @@ mod tests {
     fn what_is_missing_is_read_from_the_agents_file_cut_wherever() {
         let all: Vec<u8> = (0..6).flat_map(|seq| [line(seq), vec![b'\n']].concat()).collect();
         for step in [1, 7, 64, all.len()] {
-            let mut received = Received::new().unwrap();
+            let mut received = Received::new(64).unwrap();
             received.end = Some(end_of(6));
             received.take(0, line(0)).unwrap();
             received.take(3, line(3)).unwrap();
@@ -178,7 +272,7 @@ mod tests {
 
     #[test]
     fn other_lines_than_the_agent_wrote_are_no_complete_account() {
-        let mut received = Received::new().unwrap();
+        let mut received = Received::new(64).unwrap();
         received.end = Some(end_of(2));
         received.take(0, line(0)).unwrap();
         received.take(1, line(7)).unwrap();

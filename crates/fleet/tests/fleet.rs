@@ -226,8 +226,14 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
     let (server, stop, mut told) = (nats.server(), Stop::new(), Vec::new());
     stop.request();
     let spool = spool.path().to_owned();
-    let next =
-        Agent { server: &server, id: "next".into(), host: "here".into(), spool, read: &read, stop: &stop };
+    let next = Agent {
+        server: &server,
+        id: "next".into(),
+        host: "here".into(),
+        spool,
+        read: &|words, _| read(words),
+        stop: &stop,
+    };
     fleet::serve(&next, &mut |line| told.push(line.to_owned())).unwrap();
     let left = left[0].to_str().unwrap();
     assert!(told.iter().any(|line| line.starts_with(left) && line.contains("left by a run")), "{told:?}");
@@ -508,6 +514,7 @@ fn orders_that_are_not_the_conductors_are_refused() {
     for (asked, why) in [
         (plan(&good, "r1", "00"), "was changed"),
         (plan(&["rm", "-rf"], "r1", "00"), "no words of a test"),
+        (plan(&["10", "period", "1", "3600001", "all"], "r1", "00"), "at most an hour"),
         (plan(&good, "../r1", "00"), "invalid run name"),
         (json!({"order": "arm", "run": "r2", "at_ns": 1}), "not in run"),
         (json!({"order": "taken", "run": "r2"}), "not in run"),

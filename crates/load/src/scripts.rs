@@ -26,8 +26,17 @@ impl LuaScript {
     /// The file cannot be read, is not Lua, or its body fails; or this build runs no scripts in Lua.
     #[cfg(feature = "lua")]
     pub fn read(path: &str) -> Result<Self, LoadError> {
-        let script = file(path, 1)?;
-        let declarations = declarations(path, &script.text, Some("run"))?;
+        Self::of(file(path, 1)?)
+    }
+
+    /// Variant of [`Self::read`] for a script that was read already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
+    #[cfg(feature = "lua")]
+    pub fn of(script: ScriptFile) -> Result<Self, LoadError> {
+        let declarations = declarations(&script.name, &script.text, Some("run"))?;
         let modules = declarations.modules.iter().map(|module| file(module, 0));
         let files = std::iter::once(Ok(script)).chain(modules).collect::<Result<_, _>>()?;
         Ok(Self { files, declarations })
@@ -40,7 +49,16 @@ impl LuaScript {
     /// Always.
     #[cfg(not(feature = "lua"))]
     pub fn read(path: &str) -> Result<Self, LoadError> {
-        let ScriptFile { name, .. } = file(path, 1)?;
+        Self::of(file(path, 1)?)
+    }
+
+    /// Without Lua, no script is read.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    #[cfg(not(feature = "lua"))]
+    pub fn of(ScriptFile { name, .. }: ScriptFile) -> Result<Self, LoadError> {
         let text = format!("{name}: {}", crate::driver::sql::without_lua().text);
         Err(LoadError::ScriptText { text })
     }

@@ -49,6 +49,12 @@ impl Account {
     }
 }
 
+/// Whether what belongs to that user may be left by a bake-off of this user: it is this user's, root's or a
+/// transient one's. The journal that names it may come from another user.
+pub(crate) fn is_ours_to_clear(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw() || TRANSIENT.contains(&uid)
+}
+
 /// Chooses the account for the processes of a plan; `None`: that of this process.
 ///
 /// - `wanted`: `server.user` of the plan, a name or a number.

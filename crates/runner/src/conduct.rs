@@ -20,18 +20,16 @@ use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
 use crate::fingerprint::FirstPrograms;
-use crate::ledger::{
-    self, AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark,
-};
+use crate::ledger::{AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
 use crate::machine::Machine;
-use crate::options::{Options, approve, own_text};
+use crate::options::{Options, approve, other_writer_of, own_text};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::process::{Waited, wait_for};
-use crate::script::{resumed_script, with_script};
+use crate::script::{UnrunScript, with_script};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::server_settings::Settings;
-use crate::{Event, Outcome, account, rates, rounds, series, workspace};
+use crate::{Event, Outcome, account, rates, rounds, series};
 
 /// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
@@ -88,6 +86,7 @@ pub fn run(
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
+    tell_script_of_root(plan, on_event);
     let plan = &with_script(plan.clone(), Path::new(plan.name()))?;
     let secrets = Secrets::read(plan)?;
     let revealed = secrets.reveal(plan);
@@ -137,24 +136,22 @@ pub fn resume(
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
+    let stranger = other_writer_of(archive, id);
     if rounds::is_one(archive, id)? {
-        return rounds::resume(archive, id, options, stop, on_event);
+        return rounds::resume(archive, (id, stranger), options, stop, on_event);
     }
     // The journal comes first: its holder has exclusive access to the bake-off.
-    let journal = archive.journal(id)?;
+    let journal = archive.claim(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
-    approve(archive, id, plan.text(), options.trust)?;
-    let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
-    for note in ledger::mended(&journal) {
-        on_event(&Event::Note(&note));
-    }
-    for done in workspace::clear(journal.before())? {
-        on_event(&Event::Note(&done));
-    }
+    let script = unrun_script(&plan, options, journal.before(), &bakeoff);
+    let (of_script, lines) =
+        script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
+    approve(id, stranger.or(of_script), plan.text(), lines, options.trust)?;
+    let journal = rounds::open(journal, on_event)?;
     let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     let is_over = ledger.next().is_none();
-    let plan = if is_over { plan } else { resumed_script(plan, file.as_deref(), &bakeoff)? };
+    let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
     let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
@@ -344,6 +341,31 @@ fn account_of(plan: &Plan) -> Result<Option<Account>, RunnerError> {
     account::choose(plan.server_user()).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })
 }
 
+/// Reads the script in Lua of a bake-off that is resumed, and returns the other user that may change it. If
+/// the user names the plan, its script is the one beside it.
+fn unrun_script(
+    plan: &Plan,
+    options: &Options,
+    journal: &[JournalEvent],
+    bakeoff: &Bakeoff,
+) -> Result<(Option<String>, UnrunScript), RunnerError> {
+    let file = options.plan_file.clone().or_else(|| plan_file(journal));
+    let script = UnrunScript::read(plan, file.as_deref(), bakeoff)?;
+    let stranger = script.stranger().filter(|_| options.plan_file.is_none());
+    Ok((stranger, script))
+}
+
+/// Runs the body of the script in Lua, if the plan has one.
+fn with_unrun_script(
+    plan: Plan,
+    script: UnrunScript,
+    bakeoff: &Bakeoff,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Plan, RunnerError> {
+    tell_script_of_root(&plan, on_event);
+    script.run(plan, bakeoff)
+}
+
 /// Describes the rights of the plan's server and commands.
 fn run_as(plan: &Plan, account: Option<Account>) -> String {
     let own = if geteuid().is_root() { "root" } else { "the user who ran bakeoff" };
@@ -352,10 +374,21 @@ fn run_as(plan: &Plan, account: Option<Account>) -> String {
         (Some(_), None) => "an unprivileged user id chosen for the run",
         (None, _) => own,
     };
-    if account.is_some() && plan.load_is_commands() {
-        return format!("{name}; the commands of the load as {own}");
+    match (account, plan.load_is_commands(), plan.script_path()) {
+        (Some(_), true, _) => format!("{name}; the commands of the load as {own}"),
+        (Some(_), _, Some(_)) => format!("{name}; the script of the load as {own}"),
+        _ => name.to_owned(),
     }
-    name.to_owned()
+}
+
+/// Notes, before anything of it runs, that the script in Lua has the rights of root.
+fn tell_script_of_root(plan: &Plan, on_event: &mut dyn FnMut(&Event<'_>)) {
+    if geteuid().is_root() && plan.script_path().is_some() {
+        on_event(&Event::Note(
+            "the script of the load (`load.script`) runs as root: see docs/plans.md, \"The rights of servers and \
+             commands\"",
+        ));
+    }
 }
 
 /// Notes which commands have the rights of root, if any have.

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{Pid, getpid};
 use probes::cgroups::{self, Cgroup};
 
+use crate::account;
 use crate::process::{Waited, wait_for};
 use crate::random;
 
@@ -171,7 +173,8 @@ pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(0) };
     let name = path.file_name().and_then(|name| name.to_str());
     let is_ours = name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token);
-    if !is_ours || !is_control_group(&path) {
+    let is_ours_to_clear = || fs::metadata(&path).is_ok_and(|found| account::is_ours_to_clear(found.uid()));
+    if !is_ours || !is_control_group(&path) || !is_ours_to_clear() {
         return Ok(0);
     }
     let found = members(&path).len();

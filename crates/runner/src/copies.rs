@@ -262,6 +262,7 @@ impl Copies {
             nice: 0,
             account: None,
             group: self.confined.group.clone(),
+            folder: None,
         };
         Process::spawn(command, &placement)
     }

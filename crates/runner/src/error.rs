@@ -86,6 +86,14 @@ pub enum RunnerError {
         /// The script's error.
         source: LoadError,
     },
+    /// The script in Lua, or a module of it, cannot be read.
+    #[error("cannot read the plan's script {}: pass the plan beside it with --plan FILE", path.display())]
+    ScriptFile {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the system.
+        source: io::Error,
+    },
     /// The script in Lua, or a module of it, has changed.
     #[error(
         "{id} cannot be resumed: {name}, or a module that it loads, has changed since the bake-off began"
@@ -246,6 +254,7 @@ impl RunnerError {
             | Self::Untrusted { .. }
             | Self::AnotherOrder { .. }
             | Self::AnotherScript { .. }
+            | Self::ScriptFile { .. }
             | Self::NoCommand { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
             Self::BlockFailed { .. }

@@ -15,7 +15,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::{set_no_new_privs, set_pdeathsig};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, getpid, getppid, setgroups, setresgid, setresuid};
+use nix::unistd::{Pid, fchdir, getpid, getppid, setgroups, setresgid, setresuid};
 use plan::Scheduler;
 use probes::process_time;
 use record::clock::{Clock as _, Monotonic};
@@ -45,12 +45,15 @@ pub(crate) struct Placement {
     pub(crate) account: Option<Account>,
     /// Control group that it joins before all other setup.
     pub(crate) group: Option<Arc<ControlGroup>>,
+    /// Folder that it works in, entered with the rights of its account; `None` for that of the command. By
+    /// its name, this process would enter a link that another process of the account put in its place.
+    pub(crate) folder: Option<Arc<OwnedFd>>,
 }
 
 impl Placement {
     /// Default placement of the system.
     pub(crate) const ANYWHERE: Self =
-        Self { cpus: None, scheduler: Scheduler::Other, nice: 0, account: None, group: None };
+        Self { cpus: None, scheduler: Scheduler::Other, nice: 0, account: None, group: None, folder: None };
 }
 
 /// Fields of `/proc/PID/stat`.
@@ -88,7 +91,7 @@ impl Process {
         command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
         let (scheduler, nice, account) = (placement.scheduler, placement.nice, placement.account);
-        let group = placement.group.clone();
+        let (group, folder) = (placement.group.clone(), placement.folder.clone());
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
             for procs in group.iter().flat_map(|group| group.procs()) {
@@ -101,6 +104,9 @@ impl Process {
             set_scheduler(scheduler)?;
             set_nice(nice)?;
             give_up_privileges(account)?;
+            if let Some(folder) = &folder {
+                fchdir(folder.as_ref())?;
+            }
             // A change of user clears this setting, so it comes later.
             set_pdeathsig(Signal::SIGKILL)?;
             // The parent may have died before the previous call; the signal would then never be sent.
@@ -110,8 +116,8 @@ impl Process {
             Ok(())
         };
         // SAFETY: between fork and exec only system calls are made, which are async-signal-safe; nothing
-        // allocates: the CPU set, the account and the errors are plain values, and the control group is an
-        // open file.
+        // allocates: the CPU set, the account and the errors are plain values, and the control group and the
+        // folder are open files.
         unsafe { command.pre_exec(before_exec) };
         let child = command.spawn()?;
         let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|_| io::Error::from(Errno::EOVERFLOW))?);

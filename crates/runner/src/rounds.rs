@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use archive::{Archive, Step};
+use archive::{Archive, Claim, Journal, Step};
 use load::Stop;
 use plan::Experiment;
 use record::bakeoff::{Bakeoff, Judge, Levels, Page, Trial};
@@ -89,23 +89,20 @@ pub(crate) fn is_one(archive: &Archive, id: RunId) -> Result<bool, RunnerError> 
 }
 
 /// Continues an experiment that was interrupted, or that lost its process.
+///
+/// - `stranger`: another user that can write it.
 pub(crate) fn resume(
     archive: &Archive,
-    id: RunId,
+    (id, stranger): (RunId, Option<String>),
     options: &Options,
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
-    let journal = archive.journal(id)?;
+    let journal = archive.claim(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff)?;
-    approve(archive, id, &plan.text(), options.trust)?;
-    for note in ledger::mended(&journal) {
-        on_event(&Event::Note(&note));
-    }
-    for done in workspace::clear(journal.before())? {
-        on_event(&Event::Note(&done));
-    }
+    approve(id, stranger, &plan.text(), [], options.trust)?;
+    let journal = open(journal, on_event)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     if ledger.next().is_none() {
         return ledger.close();
@@ -124,6 +121,19 @@ pub(crate) fn resume(
         )));
     }
     Rounds { plan: &plan, archive, held, stop, on_event, ledger, workspace, work, environment }.play()
+}
+
+/// Opens a journal after the user has agreed: nothing has been written before. Clears what a dead process
+/// left.
+pub(crate) fn open(claim: Claim, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Journal, RunnerError> {
+    let journal = claim.open()?;
+    for note in ledger::mended(&journal) {
+        on_event(&Event::Note(&note));
+    }
+    for done in workspace::clear(journal.before())? {
+        on_event(&Event::Note(&done));
+    }
+    Ok(journal)
 }
 
 /// Creates a workspace for the copies of a command, and the line of the journal that records it. The copies

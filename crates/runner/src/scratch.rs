@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use load::Stop;
@@ -17,7 +18,7 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 
-use crate::account::Account;
+use crate::account::{self, Account};
 use crate::error::RunnerError;
 use crate::process::{Waited, wait_for};
 use crate::random;
@@ -30,7 +31,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Scratch {
     path: PathBuf,
     /// Descriptor of the folder: its owner may rename it and put a link in its place.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     is_removed: bool,
 }
 
@@ -53,11 +54,11 @@ impl Scratch {
             let _ = fs::remove_dir(path);
             return Err(RunnerError::OutOfReach { path: ancestor, uid: owner.uid.as_raw() });
         }
-        Ok(Self { path: path.to_owned(), folder, is_removed: false })
+        Ok(Self { path: path.to_owned(), folder: Arc::new(folder), is_removed: false })
     }
 
     /// Returns the descriptor of the folder, which does not depend on its name.
-    pub(crate) fn folder(&self) -> &OwnedFd {
+    pub(crate) fn folder(&self) -> &Arc<OwnedFd> {
         &self.folder
     }
 
@@ -104,26 +105,43 @@ const PREFIX: &str = "bakeoff-";
 /// Whether a path has the form of [`Scratch::fresh_path`].
 fn is_fresh_path(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token)
+    let temporary = fs::canonicalize(std::env::temp_dir()).ok();
+    path.parent() == temporary.as_deref()
+        && name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token)
+}
+
+/// Opens the folder that a dead process left; `None` if it may be another one.
+///
+/// - `owner`: the user that it was made for, as the journal says. Another user may have written the journal,
+///   so a folder of a user with a name is never removed.
+fn open_left(path: &Path, owner: u32) -> Option<Scratch> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let folder = File::from(nix::fcntl::open(path, flags, Mode::empty()).ok()?);
+    let found = folder.metadata().ok()?;
+    let is_ours = is_fresh_path(path)
+        && [owner, geteuid().as_raw()].contains(&found.uid())
+        && account::is_ours_to_clear(found.uid());
+    let is_open = found.permissions().mode() & 0o077 != 0;
+    (is_ours && !is_open).then(|| Scratch {
+        path: path.to_owned(),
+        folder: Arc::new(folder.into()),
+        is_removed: true,
+    })
 }
 
 /// Removes the folder that a dead process left. Returns a note if there was one.
 ///
 /// - `owner`: the user that it was made for.
 pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
-    let found = fs::symlink_metadata(path).ok()?;
+    fs::symlink_metadata(path).ok()?;
     let shown = path.display();
-    if !is_fresh_path(path)
-        || !found.is_dir()
-        || ![owner, geteuid().as_raw()].contains(&found.uid())
-        || found.permissions().mode() & 0o077 != 0
-    {
+    let Some(mut left) = open_left(path, owner) else {
         return Some(format!(
-            "{shown} is not the folder that the previous process created, so it is not removed; check its \
-             owner"
+            "{shown} may not be the folder that the previous process created, so it is not removed: it is in \
+             another place, or its owner has a name; check it"
         ));
-    }
-    match remove_patiently(|| remove_tree(path), || ()) {
+    };
+    match left.remove(|| ()) {
         Ok(()) => Some(format!("removed {shown}, which the previous process left behind")),
         Err(e) => Some(format!("cannot remove {shown}, which the previous process left behind: {e}")),
     }
@@ -145,18 +163,9 @@ fn remove_patiently(remove: impl Fn() -> io::Result<()>, mut between: impl FnMut
 /// Maximum number of nested folders that are held open at the same time.
 const LEVELS_MAX: u32 = 64;
 
-/// Removes a folder and its content at any depth, without following links. `remove_dir_all` of the standard
-/// library holds every level open, and a server may have created more levels than that allows.
-fn remove_tree(path: &Path) -> io::Result<()> {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let top = nix::fcntl::open(path, flags, Mode::empty())?;
-    let mut moved = 0;
-    while empty(&top, &top, LEVELS_MAX, &mut moved)? {}
-    fs::remove_dir(path)
-}
-
-/// Removes the content of a folder. A folder at the last permitted level is moved up into `top`. Returns
-/// whether one was moved.
+/// Removes the content of a folder at any depth, without following links. `remove_dir_all` of the standard
+/// library holds every level open, and a server may have created more levels than that allows: a folder at
+/// the last permitted level is moved up into `top`. Returns whether one was moved.
 fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::Result<bool> {
     let before = *moved;
     let open = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
@@ -234,7 +243,7 @@ fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{DirBuilderExt as _, symlink};
 
     use super::*;
 
@@ -264,15 +273,36 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_enter_is_not_ours_to_remove() {
-        let folder = tempfile::tempdir().unwrap();
-        let planted = folder.path().join(format!("bakeoff-{}", random::token()));
+    fn a_folder_that_others_may_enter_or_in_another_place_is_not_ours_to_remove() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let below = elsewhere.path().join(format!("bakeoff-{}", random::token()));
+        fs::DirBuilder::new().mode(0o700).create(&below).unwrap();
+        assert!(remove_left(&below, geteuid().as_raw()).unwrap().contains("is not removed"));
+        let planted = Scratch::fresh_path();
         fs::create_dir(&planted).unwrap();
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(remove_left(&planted, geteuid().as_raw()).unwrap().contains("is not removed"));
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
         assert!(remove_left(&planted, geteuid().as_raw()).unwrap().starts_with("removed "));
         assert_eq!(remove_left(&planted, geteuid().as_raw()), None);
+    }
+
+    #[test]
+    fn root_a_folder_of_a_user_with_a_name_is_not_ours_to_remove() {
+        if !geteuid().is_root() {
+            return;
+        }
+        // As a journal from a stranger says it: the folder of another user's bake-off that runs now.
+        for (owner, is_removed) in [(1_000, false), (61_183, false), (61_184, true), (0, true)] {
+            let path = Scratch::fresh_path();
+            let mut scratch = Scratch::make(&path, None).unwrap();
+            std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
+            remove_left(&path, owner).unwrap();
+            assert_eq!(!path.exists(), is_removed, "{owner}");
+            if !is_removed {
+                scratch.remove(|| ()).unwrap();
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! One series: a fresh server, its trials, and its teardown, which always runs.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use archive::Step;
 use load::{LoadError, Stop};
@@ -107,7 +109,8 @@ fn play(
         Err(error) => return Err(error),
     };
     conductor.settings_at_first = None;
-    let mut series = Series { attempt, workspace, servers: Vec::new(), work, conductor, purpose };
+    let mut series =
+        Series { attempt, workspace, folders: Vec::new(), servers: Vec::new(), work, conductor, purpose };
     let trouble = series.measure(each).err();
     let torn_down = series.tear_down();
     series.conclude(trouble, torn_down)
@@ -119,6 +122,8 @@ struct Series<'a, 'b> {
     /// Number of the attempt at this series, from 1.
     attempt: u32,
     workspace: Workspace,
+    /// Folders of the instances. Their names may lead elsewhere once a process of their account runs.
+    folders: Vec<Arc<OwnedFd>>,
     servers: Vec<Server>,
     purpose: Purpose,
 }
@@ -154,12 +159,12 @@ impl Series<'_, '_> {
             let open = if folder == scratch {
                 self.workspace.descriptor()
             } else {
-                self.workspace.make_folder(&folder)
+                self.workspace.make_folder(&folder).map_err(failed)?
             };
-            let open = open.map_err(failed)?;
             for (name, text) in specs.get(number as usize - 1).iter().flat_map(|spec| &spec.files) {
                 self.workspace.write_file(&open, name, text).map_err(failed)?;
             }
+            self.folders.push(open);
         }
         for number in 1..=self.plan().instances() {
             if let Some(step) = self.plan().setup(self.levels(), &scratch, number) {
@@ -179,10 +184,9 @@ impl Series<'_, '_> {
         let stop = self.conductor.stop;
         let addresses = self.addresses();
         // The load's addresses belong to all instances: before the first one starts, none may answer.
-        for (number, spec) in (1_u32..).zip(specs) {
-            let folder = self.plan().instance_folder(&scratch, number);
+        for ((number, spec), folder) in (1_u32..).zip(specs).zip(&self.folders) {
             let none_yet: &[Address] = if number == 1 { &addresses } else { &[] };
-            let place = (folder.as_path(), &*log_name(number));
+            let place = (folder.clone(), &*log_name(number));
             let server = Server::start(spec, place, &self.workspace, none_yet, stop);
             self.servers.push(server.map_err(|failure| no_server(failure, number))?);
         }

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use load::{Stop, StopLevel};
@@ -47,12 +49,12 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server.
     ///
-    /// - `folder`: its working directory, within the workspace.
+    /// - `folder`: its working directory.
     /// - `log`: name of its log.
     /// - `addresses`: addresses of the series' loads, besides `ready`. No process may answer there yet.
     pub(crate) fn start(
         spec: ServerSpec,
-        (folder, log): (&Path, &str),
+        (folder, log): (Arc<OwnedFd>, &str),
         workspace: &Workspace,
         addresses: &[Address],
         stop: &Stop,
@@ -60,12 +62,12 @@ impl Server {
         refuse_another(&spec, workspace, addresses, stop)?;
         let log = workspace.log(log).map_err(|e| failed(format!("cannot create its log: {e}")))?;
         let mut command = workspace.command(&spec.command.program);
-        command.current_dir(folder);
         command.args(&spec.command.arguments).envs(spec.environment.iter().cloned());
         let placement = Placement {
             cpus: spec.cpus.clone(),
             scheduler: spec.scheduler,
             nice: spec.nice,
+            folder: Some(folder),
             ..workspace.placement()
         };
         let process = Process::start(command, &placement, &log).map_err(|e| {

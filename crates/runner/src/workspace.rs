@@ -140,7 +140,8 @@ impl Workspace {
         self.account.map_or(geteuid(), |account| account.uid)
     }
 
-    /// Returns a command for a program in the folder, with the environment of the workspace.
+    /// Returns a command for a program with the environment of the workspace. Its folder is in
+    /// [`Self::placement`].
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         if self.inherit == Inherit::Little {
@@ -149,7 +150,6 @@ impl Workspace {
             command.env("HOME", self.folder());
         }
         command.envs(self.levels.iter().cloned()).env(VARIABLE, &self.mark);
-        command.current_dir(self.folder());
         command
     }
 
@@ -160,9 +160,15 @@ impl Workspace {
         command
     }
 
-    /// Returns the placement: all CPUs, in the default scheduling class.
+    /// Returns the placement: the scratch folder, all CPUs, the default scheduling class.
     pub(crate) fn placement(&self) -> Placement {
-        Placement { account: self.account, group: self.control_group().cloned(), ..Placement::ANYWHERE }
+        let folder = Some(self.scratch.folder().clone());
+        Placement {
+            account: self.account,
+            group: self.control_group().cloned(),
+            folder,
+            ..Placement::ANYWHERE
+        }
     }
 
     /// Starts a command that [`Self::command`] or [`Self::shell`] returned.
@@ -172,15 +178,16 @@ impl Workspace {
 
     /// Creates a folder directly in the folder, for the account of its processes. Returns its descriptor: a
     /// process of that account may put another folder, or a link, in its place.
-    pub(crate) fn make_folder(&self, path: &Path) -> io::Result<OwnedFd> {
+    pub(crate) fn make_folder(&self, path: &Path) -> io::Result<Arc<OwnedFd>> {
         let name = path.strip_prefix(self.folder()).ok().map(Path::as_os_str);
         let name = name.filter(|name| !name.as_encoded_bytes().contains(&b'/'));
-        scratch::make_folder_in(self.scratch.folder(), name.ok_or(io::ErrorKind::InvalidInput)?, self.account)
+        let name = name.ok_or(io::ErrorKind::InvalidInput)?;
+        scratch::make_folder_in(self.scratch.folder(), name, self.account).map(Arc::new)
     }
 
     /// Returns the descriptor of the folder.
-    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.scratch.folder().try_clone()
+    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
+        self.scratch.folder().clone()
     }
 
     /// Writes a file for the account of its processes into an open folder.
@@ -399,8 +406,9 @@ mod tests {
         let _alone = crate::strays::alone();
         let elsewhere = tempfile::tempdir().unwrap();
         let token = random::token();
+        let temporary = std::fs::canonicalize(std::env::temp_dir()).unwrap();
         let (precious, planted) =
-            (elsewhere.path().join("precious"), elsewhere.path().join(format!("bakeoff-{token}")));
+            (elsewhere.path().join("precious"), temporary.join(format!("bakeoff-{token}")));
         for folder in [&precious, &planted] {
             std::fs::create_dir(folder).unwrap();
             std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

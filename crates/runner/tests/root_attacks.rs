@@ -228,3 +228,39 @@ VALUE
     assert!(said.contains("control-0"), "the attack works where nothing protects from it: {said}");
     assert!(said.contains("failed: 0, planned: 0"), "{said}");
 }
+
+#[test]
+fn root_an_instance_starts_in_its_folder_although_a_link_stands_in_its_place() {
+    let Some(output) = attack(
+        r#"
+        mkdir -m 0700 /tmp/root/project
+        cat >/tmp/root/two.toml <<'TWO'
+schema = 1
+title  = "Two instances"
+[design]
+blocks = 1
+[load]
+target = "null:"
+rate   = 1000
+[server]
+instances = 2
+command = "sh -c 'readlink /proc/self/cwd >/tmp/open/at.{instance}; touch /tmp/open/ready.{instance}; exec sleep 1000'"
+ready   = "test -e /tmp/open/ready.{instance}"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+[phases.setup]
+run = "test {instance} = 2 || (rmdir {scratch}/../2 && ln -s /tmp/root/project {scratch}/../2)"
+TWO
+        $CONDUCT run /tmp/root/archive /tmp/root/two.toml >/tmp/root/out 2>&1 || true
+        cat /tmp/root/out; cat /tmp/open/at.*
+        "#,
+    ) else {
+        return;
+    };
+    let said = said(&output);
+    assert!(!said.contains("/tmp/root/project"), "{said}");
+    // The folder that bakeoff made for it is gone by now, and the instance is in it.
+    assert_eq!(said.matches("/tmp/bakeoff-").count(), 2, "{said}");
+}

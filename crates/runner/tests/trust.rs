@@ -365,3 +365,148 @@ fn root_the_commands_that_were_shown_are_the_ones_that_run() {
     assert!(SHOWN.lock().unwrap().contains(&command), "{:?}", SHOWN.lock().unwrap());
     assert!(approved.exists() && !swapped.exists());
 }
+
+/// A bake-off of a script in Lua, interrupted after `trials` of its two trials. The script writes `planted`
+/// whenever its body runs.
+fn with_script(folder: &Path, beside: &Path, trials: u32) -> (Archive, RunId, PathBuf) {
+    let archive = Archive::open(&folder.join("archive")).unwrap();
+    let planted = folder.join("planted");
+    let script = format!("io.open('{}', 'w'):close()\nfunction event() end\n", planted.display());
+    std::fs::write(beside.join("own.lua"), script).unwrap();
+    let text = PLAN.replace("blocks = 1", "blocks = 2").replace("[load]", "[load]\nscript = \"own.lua\"");
+    let file = beside.join("plan.toml");
+    std::fs::write(&file, &text).unwrap();
+    let stop = Stop::new();
+    let mut left = trials;
+    let mut on_event = |event: &bakeoff_runner::Event<'_>| match event {
+        bakeoff_runner::Event::Started { .. } if left == 0 => stop.request(),
+        bakeoff_runner::Event::Ended { .. } => {
+            left -= 1;
+            if left == 0 {
+                stop.request();
+            }
+        }
+        _ => {}
+    };
+    let plan = plan::read(&text, file.to_str().unwrap()).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = run(&plan, &archive, &BESIDE, &stop, &mut on_event).unwrap();
+    assert_eq!(outcome.state, RunState::Interrupted);
+    std::fs::remove_file(&planted).expect("the body has run");
+    (archive, outcome.id, planted)
+}
+
+fn resumed(archive: &Archive, id: RunId, options: &Options) -> Result<bakeoff_runner::Outcome, RunnerError> {
+    resume(archive, id, options, &Stop::new(), &mut |_| {})
+}
+
+#[test]
+fn a_script_that_another_user_can_write_is_not_run_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    // As `cp -r` of another user's archive leaves it: the copy is this user's, and its journal names a plan
+    // in a folder that the other user writes.
+    let (archive, id, planted) = with_script(folder.path(), &shared, 0);
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let script = std::fs::canonicalize(shared.join("own.lua")).unwrap();
+    let refused = resumed(&archive, id, &BESIDE).unwrap_err();
+    let RunnerError::Untrusted { foreign } = &refused else { panic!("{refused}") };
+    let sum = plan::sha256(&std::fs::read_to_string(&script).unwrap());
+    let line = format!("load.script = \"{}\" (sha256 {sum})", script.display());
+    assert!(foreign.commands.contains(&line), "{:?}", foreign.commands);
+    assert!(!planted.exists(), "the body ran");
+    // The script runs if the user names the plan, or trusts the list.
+    for options in [
+        Options { plan_file: Some(shared.join("plan.toml")), ..BESIDE },
+        Options { trust: |_| true, ..BESIDE },
+    ] {
+        let (archive, id, planted) = with_script(&folder.path().join("again"), &shared, 0);
+        assert_eq!(resumed(&archive, id, &options).unwrap().planned, 0);
+        assert!(planted.exists());
+        std::fs::remove_dir_all(folder.path().join("again")).unwrap();
+    }
+}
+
+#[test]
+fn a_script_that_has_changed_is_refused_before_its_body_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, id, planted) = with_script(folder.path(), folder.path(), 1);
+    let script = folder.path().join("own.lua");
+    let before = std::fs::read_to_string(&script).unwrap();
+    std::fs::write(&script, format!("{before}\n-- another one\n")).unwrap();
+    let refused = resumed(&archive, id, &BESIDE).unwrap_err();
+    assert!(matches!(refused, RunnerError::AnotherScript { .. }), "{refused}");
+    assert!(!planted.exists(), "the body ran");
+    std::fs::write(&script, before).unwrap();
+    assert_eq!(resumed(&archive, id, &BESIDE).unwrap().planned, 0);
+    assert!(planted.exists());
+}
+
+/// An interrupted bake-off with a command that writes `planted`.
+fn interrupted(folder: &Path, name: &str, planted: &Path) -> (Archive, RunId) {
+    let archive = Archive::open(&folder.join(name)).unwrap();
+    let text = format!("{PLAN}\n[values.planted_count]\nrun = \"touch {}; echo 1\"\n", planted.display());
+    let stop = Stop::new();
+    stop.request();
+    let id = run(&plan::read(&text, "x").unwrap(), &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
+    (archive, id)
+}
+
+#[test]
+fn nothing_is_written_before_the_user_agrees() {
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, id) = interrupted(folder.path(), "archive", &folder.path().join("planted"));
+    let of = archive.bakeoff_dir(id);
+    // A torn line, and a damaged file that has a copy: `resume` mends both.
+    let journal = of.join("events.jsonl");
+    let torn = [std::fs::read(&journal).unwrap(), b"{\"torn".to_vec()].concat();
+    std::fs::write(&journal, torn).unwrap();
+    std::fs::write(of.join("env.json"), "{}").unwrap();
+    std::fs::set_permissions(of.join("plan.toml"), std::fs::Permissions::from_mode(0o606)).unwrap();
+    let before = contents(&of);
+    let refused = resumed(&archive, id, &BESIDE).unwrap_err();
+    assert!(matches!(refused, RunnerError::Untrusted { .. }), "{refused}");
+    assert!(contents(&of) == before, "resume wrote before it asked");
+    assert_eq!(resumed(&archive, id, &Options { trust: |_| true, ..BESIDE }).unwrap().planned, 0);
+}
+
+#[test]
+fn what_another_user_can_put_in_place_of_an_archive_is_not_run_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (open, planted) = (folder.path().join("open"), folder.path().join("planted"));
+    std::fs::create_dir(&open).unwrap();
+    let (archive, id) = interrupted(&open, "archive", &planted);
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let is_refused = |archive: &Archive| {
+        let refused = resumed(archive, id, &BESIDE).unwrap_err();
+        assert!(matches!(refused, RunnerError::Untrusted { .. } | RunnerError::Archive(_)), "{refused}");
+        assert!(!planted.exists());
+    };
+    is_refused(&archive);
+    // A link of this user's own into that folder, through which the archive is found.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(open.join("archive"), &link).unwrap();
+    is_refused(&Archive::open(&link).unwrap());
+    // The other user swaps the archive while it is read and checked.
+    let (swapped, is_over) = (open.join("other"), std::sync::atomic::AtomicBool::new(false));
+    std::os::unix::fs::symlink("nowhere", &swapped).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for (from, to) in
+                    [("archive", "third"), ("other", "archive"), ("archive", "other"), ("third", "archive")]
+                {
+                    let _ = std::fs::rename(open.join(from), open.join(to));
+                }
+            }
+        });
+        for _ in 0..50 {
+            is_refused(&archive);
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    // The control: in a folder of this user it is resumed, also through a link of the user.
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(resumed(&Archive::open(&link).unwrap(), id, &BESIDE).unwrap().planned, 0);
+    assert!(planted.exists());
+}

@@ -68,8 +68,9 @@ pub fn serve(
     app.hosts = hosts(settings, address.port());
     let app = Arc::new(app);
     let is_over = Arc::new(AtomicBool::new(false));
-    let mut threads = threads(&app, &is_over)?;
-    threads.extend(beside(settings, &instruments, queue.as_ref(), &is_over)?);
+    // The instruments need the rights that the other threads give up.
+    let mut all = beside(settings, &instruments, queue.as_ref(), &is_over)?;
+    all.extend(threads(settings, &app, &is_over)?);
     let worker = if let Some(queue) = queue {
         let (archive, program) = (settings.archive.clone(), settings.program.clone());
         let worker = Worker { archive, queue, bell: app.bell.clone(), program, stop: stop.clone(), trouble };
@@ -102,7 +103,7 @@ pub fn serve(
     let _ = worker.map(Thread::join);
     // The next server may begin.
     drop(lock);
-    for thread in threads {
+    for thread in all {
         let _ = thread.join();
     }
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -142,8 +143,16 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Thread, Ser
     thread.map_err(|source| ServeError::Threads { source })
 }
 
-/// Threads that follow the archive and what runs.
-fn threads(app: &Arc<App>, is_over: &Arc<AtomicBool>) -> Result<Vec<Thread>, ServeError> {
+/// Threads that follow the archive and what runs. They, this thread and those that it starts later are
+/// confined, as the settings say.
+fn threads(
+    settings: &Settings,
+    app: &Arc<App>,
+    is_over: &Arc<AtomicBool>,
+) -> Result<Vec<Thread>, ServeError> {
+    if let Some(confine) = settings.confine {
+        confine(settings.archive.dir());
+    }
     let (of_listing, over) = (app.clone(), is_over.clone());
     let (of_now, over_too) = (app.clone(), is_over.clone());
     Ok(vec![

@@ -1,7 +1,7 @@
 //! Settings of the server.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use archive::Archive;
@@ -42,6 +42,9 @@ pub struct Settings {
     pub printer: Arc<dyn Printer>,
     /// Instruments of the machine, of [`crate::INSTRUMENTS`].
     pub instruments: Vec<&'static str>,
+    /// Gives up the rights that a server of this archive does not need, before it answers requests. `None`:
+    /// it keeps all, as one with a queue must.
+    pub confine: Option<fn(&Path)>,
     /// Server that gets a document at the end of each entry.
     pub webhook: Option<Url>,
 }

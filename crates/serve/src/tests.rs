@@ -82,6 +82,7 @@ impl Desk {
             program: "/nonexistent".into(),
             printer: Arc::new(Unfit),
             instruments: Vec::new(),
+            confine: None,
             webhook: None,
         };
         let access = Access::new(tokens, false, queue).unwrap();

@@ -7,7 +7,7 @@ use fleet::{Agent, FleetError, ReadWords, Server};
 
 use crate::exit::Exit;
 use crate::screen::Screen;
-use crate::signals;
+use crate::{confine, signals};
 
 /// Wait for loads that another machine conducts, and generate a share of each
 #[derive(Debug, clap::Args)]
@@ -61,6 +61,7 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
         }
     };
     signals::stop_on_interrupt()?;
+    confine::after_setup_of_load();
     if args.until_eof {
         std::thread::Builder::new().name("eof".into()).spawn(|| {
             let mut byte = [0];

@@ -64,6 +64,10 @@ impl House {
         Self { child, address: address.to_owned(), scheme: scheme.to_owned() }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL, as the kernel sends it for want of memory.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -9,7 +9,8 @@ use load::StopLevel;
 use super::gather::CLOCKS_AT_ONCE;
 use super::office::{Conductor, Tell, Told};
 use crate::clock::Offset;
-use crate::wire::{End, Hello, SpoolFile};
+use crate::received::MESSAGE_BYTES_MAX;
+use crate::wire::{Hello, SpoolFile};
 
 /// Attempts to read on, at the server or at an agent that has gone away.
 const TRIES: u32 = 20;
@@ -68,7 +69,8 @@ impl Conductor<'_> {
     }
 
     async fn read_end(&mut self, index: usize, agent: &str, tries: u32) {
-        if self.members[index].received.end.is_some() || self.members[index].failed.is_some() {
+        let member = &self.members[index];
+        if member.received.end.is_some() || member.received.is_damaged() || member.failed.is_some() {
             return;
         }
         let mut bytes = Vec::new();
@@ -77,14 +79,18 @@ impl Conductor<'_> {
             match self.read(agent, SpoolFile::End, bytes.len() as u64).await {
                 Some(more) if more.is_empty() => {
                     // The file appears whole, so it has been read, or is not there yet.
-                    self.members[index].received.end = serde_json::from_slice::<End>(&bytes).ok();
-                    if self.members[index].received.end.is_some() {
+                    let received = &mut self.members[index].received;
+                    received.take_end(&bytes);
+                    if received.end.is_some() || received.is_damaged() {
                         return;
                     }
                     bytes.clear();
                 }
                 Some(more) => {
                     bytes.extend_from_slice(&more);
+                    if bytes.len() > MESSAGE_BYTES_MAX {
+                        return self.members[index].received.take_end(&bytes);
+                    }
                     continue;
                 }
                 None => {}

@@ -10,7 +10,7 @@ use record::clock::{Clock as _, Monotonic};
 use super::office::{Conductor, Member};
 use crate::clock::Offset;
 use crate::error::FleetError;
-use crate::received::Received;
+use crate::received::{self, Received};
 use crate::wire::{self, Beat, Hello, Order, Plan, Seal};
 
 /// After the last answer, no more are expected.
@@ -26,8 +26,9 @@ impl Conductor<'_> {
     /// Finds the agents, makes the stream, and brings every agent to the line.
     pub(super) async fn gather(&mut self) -> Result<(), FleetError> {
         let hellos = self.hellos().await?;
+        let slices_max = received::slices_max(&self.fleet.meant.settings);
         for hello in self.chosen(hellos)? {
-            let received = Received::new()
+            let received = Received::new(slices_max)
                 .map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
             self.members.push(Member {
                 hello,

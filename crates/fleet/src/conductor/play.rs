@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::office::{Conductor, Member, Tell, Told};
 use crate::error::FleetError;
 use crate::presence::{BEAT_NS, Presence};
-use crate::wire::{self, Beat, End, Line, Order};
+use crate::wire::{self, Beat, Line, Order};
 
 /// The start is at least as many clock bounds ahead: the order has to arrive, over ways of any length.
 const LEAD_BOUNDS: u64 = 20;
@@ -28,7 +28,10 @@ const STOP_AGAIN_NS: u64 = 1_000_000_000;
 /// Pause before the stream is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// Messages of the stream that wait for the conductor.
+const STORED_MAX: usize = 64;
+/// Lines of an agent that wait to be shown, and their bytes.
 const WAITING_MAX: usize = 1_024;
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// A message of the stream.
 struct Stored {
@@ -38,8 +41,8 @@ struct Stored {
 
 /// The intervals that every agent has told of, as one.
 struct Display {
-    /// Lines of each agent that are not shown yet, from `next` on.
-    waiting: Vec<std::collections::BTreeMap<u64, Line>>,
+    /// Lines of each agent that are not shown yet, from `next` on, with their lengths in bytes.
+    waiting: Vec<std::collections::BTreeMap<u64, (Line, usize)>>,
     next: u64,
 }
 
@@ -51,7 +54,7 @@ impl Conductor<'_> {
         let mut beats =
             self.client.subscribe(wire::beat(&run, "*")).await.map_err(|e| refused(e.to_string()))?;
         let measured_from_ns = self.arm(tell).await?;
-        let (sender, mut stored) = mpsc::channel(WAITING_MAX);
+        let (sender, mut stored) = mpsc::channel(STORED_MAX);
         let follower = tokio::spawn(follow(self.client.clone(), self.stream(), sender));
         let mut presence = Presence::new(self.members.len(), Monotonic.now_ns());
         let mut display = Display {
@@ -110,7 +113,8 @@ impl Conductor<'_> {
         let start_ns = Monotonic.now_ns() + lead_ns;
         for member in &mut self.members {
             let at_ns = start_ns.checked_add_signed(offset(member).ns);
-            member.start_ns = at_ns.expect("a clock of this century");
+            let impossible = || Self::absent(&member.hello.agent, "its clock is impossible".to_owned());
+            member.start_ns = at_ns.ok_or_else(impossible)?;
         }
         let arm = |member: &Member| Order::Arm { run: self.fleet.run.clone(), at_ns: member.start_ns };
         try_join_all(self.members.iter().map(|member| self.command(&member.hello, arm(member)))).await?;
@@ -164,15 +168,17 @@ impl Conductor<'_> {
         let received = &mut self.members[index].received;
         if what == "end" {
             // One that does not read is read from the agent's spool, or is missing.
-            received.end = serde_json::from_slice::<End>(&message.bytes).ok();
+            received.take_end(&message.bytes);
             self.show(display, tell);
             return Ok(());
         }
         let Ok(line) = serde_json::from_slice::<Line>(&message.bytes) else { return Ok(()) };
         let kept = received.take(line.seq, message.bytes.clone());
         kept.map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
-        if display.waiting[index].len() < WAITING_MAX {
-            display.waiting[index].insert(line.seq, line);
+        let waiting = &mut display.waiting[index];
+        let bytes = message.bytes.len() + waiting.values().map(|(_, bytes)| bytes).sum::<usize>();
+        if waiting.len() < WAITING_MAX && bytes <= WAITING_BYTES_MAX {
+            waiting.insert(line.seq, (line, message.bytes.len()));
         }
         self.show(display, tell);
         Ok(())
@@ -209,7 +215,7 @@ impl Conductor<'_> {
                 return;
             }
             let lines: Vec<Line> =
-                display.waiting.iter_mut().filter_map(|waiting| waiting.remove(&next)).collect();
+                display.waiting.iter_mut().filter_map(|waiting| Some(waiting.remove(&next)?.0)).collect();
             if lines.is_empty() {
                 return;
             }
@@ -246,9 +252,9 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
         interval_s: first.interval_s,
         offered_per_s: offered.ok_or_else(|| Missing::because("a closed loop has no intended starts")),
         achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
-        backlog: shown.iter().map(|shown| shown.backlog).sum(),
+        backlog: shown.iter().map(|shown| shown.backlog).fold(0, u64::saturating_add),
         latency,
-        errors: shown.iter().map(|shown| shown.errors).sum(),
+        errors: shown.iter().map(|shown| shown.errors).fold(0, u64::saturating_add),
         outage: shown.iter().any(|shown| shown.outage),
     })
 }

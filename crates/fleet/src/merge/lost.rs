@@ -32,7 +32,7 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
     // events.
     let counts_carried_in = !is_open && settings.events_max.is_none();
     let carried_in = if counts_carried_in { sum(LatencyKind::CarriedIn, "").count() } else { 0 };
-    let done = known.count() + carried_in;
+    let done = known.count().saturating_add(carried_in);
     let planned = planned.unwrap_or(done).max(done);
     let unfinished = planned - done;
     let closed = || Missing::because("a closed loop has no intended starts");

@@ -76,7 +76,11 @@ pub(super) fn sum(
         hosts,
         agents: Vec::new(),
         rate_changes: Vec::new(),
-        connected: all(records, |r| r.connected.as_ref(), |connected| connected.into_iter().sum()),
+        connected: all(
+            records,
+            |r| r.connected.as_ref(),
+            |all| all.into_iter().fold(0, |sum, n| n.saturating_add(sum)),
+        ),
         client: client(records),
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
@@ -169,7 +173,7 @@ fn add_host(hosts: &mut Vec<OfHost>, of: &OfHost) {
     match hosts.iter_mut().find(|host| host.host == of.host) {
         None => hosts.push(of.clone()),
         Some(host) => {
-            host.connections += of.connections;
+            host.connections = host.connections.saturating_add(of.connections);
             host.done += of.done;
             host.failed += of.failed;
             add_errors(&mut host.errors, &of.errors);

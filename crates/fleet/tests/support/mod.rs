@@ -138,7 +138,8 @@ impl Drop for Member {
 
 /// Serves as an agent until `stop`.
 pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
-    let agent = Agent { server, id: id.into(), host: "here".into(), spool, read: &read, stop };
+    let agent =
+        Agent { server, id: id.into(), host: "here".into(), spool, read: &|words, _| read(words), stop };
     fleet::serve(&agent, &mut |line| eprintln!("{id}: {line}")).unwrap();
 }
 

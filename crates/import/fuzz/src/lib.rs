@@ -2,6 +2,7 @@
 
 use import::Input;
 use import::access_log::{self, Methods, Store};
+use import::history::{self, Source};
 use import::render::{
     Intervals, LockstatView, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, csv, json, text,
 };
@@ -9,9 +10,11 @@ use import::solaris::lockstat::{self, By, Machine};
 use import::solaris::mpstat::{self, Rates};
 use import::solaris::plockstat;
 use import::vmstat_s::{self, Clockwork};
+use jiff::tz::TimeZone;
 use record::replay::ReplaySource as _;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads `bytes` with every parser.
@@ -25,6 +28,22 @@ pub fn check(bytes: &[u8]) {
     read_plockstat(bytes);
     read_vmstat(bytes);
     read_access_log(bytes);
+    read_history(bytes);
+}
+
+/// Reads `bytes` as the history of each tool: CSV, hyperfine, Google Benchmark, criterion, pytest-benchmark.
+///
+/// # Panics
+///
+/// A value is not a number, or a defect in a reader.
+pub fn read_history(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let path = Path::new("target/criterion/group/name/new/estimates.json");
+    for (beside, with_failures) in [(None, false), (Some(&*text), true)] {
+        let source = Source { path, beside, zone: &TimeZone::UTC, with_failures };
+        let Ok(history) = history::read(&text, source) else { continue };
+        assert!(history.values.iter().all(|value| value.value.is_finite()), "{:?}", history.values);
+    }
 }
 
 /// Every line of a log is a request that a server can be sent, or counted.
@@ -148,7 +167,7 @@ fn read_vmstat(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     fn files(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("the samples are there") {

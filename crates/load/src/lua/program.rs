@@ -1,6 +1,8 @@
 //! A script with its options, shared by all states that run it.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -184,11 +186,16 @@ impl Program {
     }
 
     /// Search path of `require`: sysbench's, and the script's own folder at the end.
-    pub(crate) fn path(&self, variable: impl Fn(&str) -> Option<String>) -> (String, String) {
+    ///
+    /// - `here`: the working folder. If other users can write it, a module there may be theirs: it is left
+    ///   out.
+    pub(crate) fn path(&self, here: &Path, variable: impl Fn(&str) -> Option<String>) -> (String, String) {
         let home = variable("HOME");
-        let (mut path, mut native) = (vec!["./?.lua".to_owned(), "./?/init.lua".to_owned()], Vec::new());
-        path.push("./src/lua/?.lua".to_owned());
-        native.push("./?.so".to_owned());
+        let (mut path, mut native) = (Vec::new(), Vec::new());
+        if !is_shared(here) {
+            path.extend(["./?.lua", "./?/init.lua", "./src/lua/?.lua"].map(str::to_owned));
+            native.push("./?.so".to_owned());
+        }
         if let Some(home) = home {
             for version in ["5.1/", ""] {
                 path.push(format!("{home}/.luarocks/share/lua/{version}?.lua"));
@@ -241,22 +248,41 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
     values
 }
 
+/// Whether another user than this one and root can create files in a folder.
+fn is_shared(folder: &Path) -> bool {
+    std::fs::metadata(folder).map_or(true, |found| {
+        // A user's private group, with the same number, has no other member; nor should root's group.
+        let may_group = found.mode() & 0o020 != 0 && found.gid() != found.uid() && found.gid() != 0;
+        let is_own = found.uid() == 0 || found.uid() == nix::unistd::geteuid().as_raw();
+        !is_own || may_group || found.mode() & 0o002 != 0
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn modules_are_found_where_sysbench_finds_them_and_beside_the_script() {
         let program = Program::to_describe("a/b/tpcc.lua", "#!/usr/bin/env sysbench\nx()", Some("run"));
         assert_eq!(program.text, "--#!/usr/bin/env sysbench\nx()");
-        let (path, native) = program.path(|name| (name == "HOME").then(|| "/home/ann".to_owned()));
+        let here = Path::new("/");
+        let (path, native) = program.path(here, |name| (name == "HOME").then(|| "/home/ann".to_owned()));
         for expected in ["./?.lua", "/home/ann/.luarocks/share/lua/5.1/?.lua", "/usr/share/sysbench/?.lua"] {
             assert!(path.split(';').any(|p| p == expected), "{path}");
         }
         assert!(path.ends_with(";a/b/?.lua") && native.contains("./?.so"), "{path} {native}");
-        let (path, _) = program.path(|name| (name == "LUA_PATH").then(|| "/x/?.lua;;/y".to_owned()));
+        let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua;;/y".to_owned()));
         assert!(path.starts_with("/x/?.lua;./?.lua;") && path.ends_with(";/y"), "{path}");
-        let (path, _) = program.path(|name| (name == "LUA_PATH").then(|| "/x/?.lua".to_owned()));
+        let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua".to_owned()));
         assert_eq!(path, "/x/?.lua");
+        // In /tmp, `require "oltp_common"` must not run what another user put there.
+        let shared = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        let (path, native) = program.path(shared.path(), |_| None);
+        assert!(!path.contains("./") && !native.contains("./"), "{path} {native}");
+        assert!(path.ends_with(";a/b/?.lua"), "{path}");
     }
 }

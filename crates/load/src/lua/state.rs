@@ -1,5 +1,6 @@
 //! A Lua state that runs a script.
 
+use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
@@ -320,7 +321,7 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
         native.set(*name, LightUserData(address.cast_mut()))?;
     }
     let facts = lua.create_table()?;
-    let (path, native_path) = program.path(|name| std::env::var(name).ok());
+    let (path, native_path) = program.path(Path::new("."), |name| std::env::var(name).ok());
     facts.set("path", path)?;
     facts.set("cpath", native_path)?;
     facts.set("tid", seat.thread)?;
