@@ -32,6 +32,7 @@ pub mod profile;
 pub mod resources;
 mod robust;
 pub mod scale;
+pub mod sequential;
 mod series;
 pub mod sides;
 mod sign_flip;

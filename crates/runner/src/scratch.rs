@@ -147,7 +147,7 @@ const LEVELS_MAX: u32 = 64;
 
 /// Removes a folder and its content at any depth, without following links. `remove_dir_all` of the standard
 /// library holds every level open, and a server may have created more levels than that allows.
-fn remove_tree(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let top = nix::fcntl::open(path, flags, Mode::empty())?;
     let mut moved = 0;
@@ -182,7 +182,7 @@ fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::R
 }
 
 /// Creates a folder with mode 0700, for `owner` alone; `None` for this user.
-fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
+pub(crate) fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -215,7 +215,7 @@ pub(crate) fn chown(file: &File, uid: Uid, gid: Gid) -> io::Result<()> {
 }
 
 /// Returns the folder above `path` that `owner` may not enter.
-fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
+pub(crate) fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
     let closed = |folder: &&Path| {
         fs::metadata(folder).is_ok_and(|found| {
             let mode = found.permissions().mode();

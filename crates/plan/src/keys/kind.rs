@@ -28,6 +28,10 @@ pub(crate) enum Kind {
     Scalar,
     /// A list of at least one of them.
     Levels,
+    /// A table of levels of factors.
+    Combination,
+    /// A list of them.
+    Combinations,
     /// A list of words, each at most once.
     Words(fn() -> Vec<&'static str>),
     /// A number strictly between two others.
@@ -76,6 +80,8 @@ impl Kind {
             Self::Value(values) => values.expected(),
             Self::Scalar => "a string, a number, true or false".into(),
             Self::Levels => "a list of at least one string, number or boolean".into(),
+            Self::Combination => "a table of levels such as { threads = [1, 2] }".into(),
+            Self::Combinations => "a list of tables of levels such as [{ threads = [1, 2] }]".into(),
             Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
             Self::Between { above, below } => format!("a number over {above} and under {below}"),
             Self::Rate => {
@@ -95,7 +101,12 @@ impl Kind {
             Self::Value(values) => values.takes(text),
             Self::Words(words) => words().contains(&text),
             Self::Between { above, below } => text.parse::<f64>().is_ok_and(|x| above < x && x < below),
-            Self::Scalar | Self::Levels | Self::Rate | Self::Table { .. } => true,
+            Self::Scalar
+            | Self::Levels
+            | Self::Combination
+            | Self::Combinations
+            | Self::Rate
+            | Self::Table { .. } => true,
         }
     }
 
