@@ -161,13 +161,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         }
     }
     let gates = gates(bakeoff, &reference, &field);
-    // An interval for a fixed number of blocks does not hold if the values end the measurement.
-    for cell in &mut cells {
-        let is_its = |of: &&Dropped| of.arm.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
-        if let (Some(of), Ok(summary)) = (dropped.iter().find(is_its), &mut cell.summary) {
-            summary.interval = Err(after(of.after_block));
-        }
-    }
+    withdraw_intervals(&mut cells, &dropped);
     Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
@@ -183,6 +177,17 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         exploratory,
         unfinished,
         cells,
+    }
+}
+
+/// Removes the intervals of dropped configurations: one for a fixed number of blocks does not hold if the
+/// values end the measurement.
+fn withdraw_intervals(cells: &mut [Cell], dropped: &[Dropped]) {
+    for cell in cells {
+        let is_its = |of: &&Dropped| of.arm.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
+        if let (Some(of), Ok(summary)) = (dropped.iter().find(is_its), &mut cell.summary) {
+            summary.interval = Err(after(of.after_block));
+        }
     }
 }
 

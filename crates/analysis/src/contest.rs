@@ -91,8 +91,9 @@ impl<'a> Field<'a> {
     }
 
     /// Trials of each of two sides that failed or were abandoned before one was sealed, over the conditions
-    /// that both have: with more conditions, one side would have more failures. Summed, because a rare failure
-    /// may be seldom in each condition; abandoned ones count, because a crash of the machine leaves no failure.
+    /// that both have: with more conditions, one side would have more failures. Summed, because a rare
+    /// failure may be seldom in each condition; abandoned ones count, because a crash of the machine leaves
+    /// no failure.
     fn redone(&self, a: &Levels, b: &Levels) -> (usize, usize) {
         let both = self.conditions.iter().filter_map(|c| self.cell(a, c).zip(self.cell(b, c)));
         let of = |cell: &Cell| cell.redone.union(&cell.abandoned).count();

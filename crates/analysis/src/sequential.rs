@@ -2,9 +2,9 @@
 //!
 //! After each block, the mean log ratio of a configuration to the reference has an interval that is valid at
 //! any time: the rate at which it *ever* misses the truth, over any number of blocks, is at most its level. A
-//! configuration is *beaten* if, by the first judged metric, this interval lies beyond the region of practical
-//! equivalence on the worse side in every condition. It is dropped, and the interval at that block is its
-//! result. Looking after each block costs nothing more, unlike looking at a p value.
+//! configuration is *beaten* if, by the first judged metric, this interval lies beyond the region of
+//! practical equivalence on the worse side in every condition. It is dropped, and the interval at that block
+//! is its result. Looking after each block costs nothing more, unlike looking at a p value.
 //!
 //! Dropping has a share of alpha, [`SHARE`], divided by the number of comparisons by the first metric. The
 //! configurations that are left are judged at the end, at the rest of alpha, in the same family as without
@@ -47,8 +47,8 @@ pub struct Dropped {
 
 /// Configurations that the blocks so far have beaten; empty if the design is not sequential.
 ///
-/// A block counts if every trial of the configuration and of the reference in it, and in all blocks before it,
-/// has a value.
+/// A block counts if every trial of the configuration and of the reference in it, and in all blocks before
+/// it, has a value.
 pub fn dropped(bakeoff: &Bakeoff) -> Vec<Dropped> {
     let Some(metric) = bakeoff.judge.metrics.first().filter(|_| bakeoff.judge.sequential) else {
         return Vec::new();
@@ -86,7 +86,7 @@ pub fn level(alpha: f64, members: usize) -> f64 {
     alpha * SEQUENTIAL_SHARE / members.max(1) as f64
 }
 
-/// By how much A is worse in each block, in logs: block, lower and upper bound.
+/// Losses of A in each block, in logs: block, lower and upper bound.
 fn losses(contest: &Contest) -> Vec<(u32, f64, f64)> {
     let blocks = contest.blocks.iter().map(|(block, ..)| *block);
     let ends = contest.log_ratios();
@@ -97,8 +97,8 @@ fn losses(contest: &Contest) -> Vec<(u32, f64, f64)> {
         .collect()
 }
 
-/// The first block, from `first` on, after which A is worse by more than `edge` in every pair. `None` if there
-/// is none yet, or no pair.
+/// The first block, from `first` on, after which A is worse by more than `edge` in every pair; `None` before
+/// that, and without a pair.
 ///
 /// - `pairs`: for each condition, by how much A is worse in each block, in order of blocks from 1.
 pub fn beaten_after(pairs: &[Vec<(u32, f64, f64)>], edge: f64, level: f64, first: u32) -> Option<u32> {

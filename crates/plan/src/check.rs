@@ -43,7 +43,9 @@ pub(crate) fn check(
     checker.environment(&parsed, &factors);
     checker.value_names(&parsed);
     let limits = limits.filter(|limits| checker.count(&parsed.design, &factors, limits));
-    let cells = limits.as_ref().map(|limits| matrix::cells(&factors, limits)).unwrap_or_default();
+    // A factor without readable values must not hide the problems of the others.
+    let known: Vec<Factor> = factors.iter().filter(|factor| !factor.values.is_empty()).cloned().collect();
+    let cells = limits.as_ref().map(|limits| matrix::cells(&known, limits)).unwrap_or_default();
     if resolvable && let Some(limits) = &limits {
         checker.values(&parsed, &factors, (&cells, limits));
         checker.together(&parsed, &factors, &cells);

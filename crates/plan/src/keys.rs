@@ -12,8 +12,10 @@ use std::time::Duration;
 use record::bakeoff::Metric;
 use record::load::settings::{self, Values};
 
+use self::kind::{
+    ANY_TIME, BOOL, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form, key, whole, word,
+};
 pub(crate) use self::kind::{Key, Kind, Need, Placeholders};
-use self::kind::{WITHOUT_IT_NONE, key};
 
 /// A table of a plan.
 #[derive(Debug)]
@@ -30,27 +32,7 @@ pub(crate) fn table(path: &str) -> &'static Table {
     TABLES.iter().find(|t| t.path == path).expect("callers name tables that are declared below")
 }
 
-const TEXT: Kind = Kind::Value(Values::Text);
-const TEXTS: Kind = Kind::Value(Values::Texts);
-const BOOL: Kind = Kind::Value(Values::Switch);
-const ANY_TIME: Kind = at_least(Duration::ZERO);
 const SERVER: Placeholders = Placeholders::WholePlot { because: "one server runs for the whole series" };
-
-const fn whole(min: u64, max: u64) -> Kind {
-    Kind::Value(Values::Whole { min, max })
-}
-
-const fn at_least(min: Duration) -> Kind {
-    Kind::Value(Values::Duration { min })
-}
-
-const fn form(expected: &'static str) -> Kind {
-    Kind::Value(Values::Form(expected))
-}
-
-const fn word(words: fn() -> Vec<&'static str>) -> Kind {
-    Kind::Value(Values::Word(words))
-}
 
 fn metrics() -> Vec<&'static str> {
     Metric::OF_LOADS.iter().map(|m| m.word()).collect()
@@ -530,4 +512,3 @@ const RUN_TIMEOUT: Key = key(
     "\"5m\"",
     "time limit; bakeoff then kills the command's process group, and the command has failed",
 );
-const RUN_RETRIES: Key = key("retries", whole(0, 100), Need::Default("0"), "2", "retries after a failure");

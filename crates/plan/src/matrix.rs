@@ -7,7 +7,7 @@ use record::bakeoff::{Factor, Levels, Plot};
 /// Levels of some factors, several of each: a cell matches if it has one of them of every factor.
 pub(crate) type Pattern = BTreeMap<String, Vec<String>>;
 
-/// What a plan leaves out of the full grid of its factors, and adds to it.
+/// Combinations that a plan leaves out of the full grid of its factors, and adds to it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Limits {
     /// Cells that are not measured.
@@ -196,7 +196,7 @@ mod tests {
             ..Limits::default()
         };
         assert_eq!(shown(&factors, &limits), ["a: 1", "b: 2, 64"]);
-        // A configuration without a cell is none.
+        // A configuration without a cell is absent.
         let limits = Limits { exclude: vec![pattern("arm=b")], ..Limits::default() };
         assert_eq!(shown(&factors, &limits), ["a: 1, 2, 64"]);
         // An extra level is not combined with another extra level that the entry does not name.

@@ -7,8 +7,8 @@
 //! A number below n is x mod n for the first x that is below the largest multiple of n in 64 bits: no value
 //! is favored. A list is shuffled by Fisher and Yates: for i from its last index down to 1, swap i with a
 //! number below i + 1. For each block the configurations are shuffled; then, in the resulting order, the
-//! cells of each configuration. Both lists start in the order of `matrix::series`. Nothing else draws from the
-//! stream.
+//! cells of each configuration. Both lists start in the order of `matrix::series`. Nothing else draws from
+//! the stream.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};

@@ -357,7 +357,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Levels of factors; `None` if a value is not a level, or if there is none.
+/// Levels of factors; `None` if a value is not a level, or without any level.
 fn pattern(value: &DeValue<'_>) -> Option<Pattern> {
     let levels = |value: &DeValue<'_>| -> Option<Vec<String>> {
         match value.as_array() {

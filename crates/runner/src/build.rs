@@ -1,8 +1,8 @@
 //! Builds what a plan compares: once for each content, before the first trial.
 //!
-//! The content is the commit's tree, the text of the command and the environment that the plan names. What was
-//! built is kept in a cache (`build/cache.rs`), so that levels with the same content, a bake-off that is
-//! resumed, and the next bake-off use the same files.
+//! The content is the commit's tree, the text of the command and the environment that the plan names. A cache
+//! (`build/cache.rs`) keeps the output, so levels with the same content, a bake-off that is resumed, and the
+//! next bake-off use the same files.
 
 mod cache;
 mod checkout;
@@ -33,7 +33,7 @@ const VARIABLE: &str = "build";
 /// Interval between two looks at a cache in which another process builds.
 const LOOK: Duration = Duration::from_secs(3_600);
 
-/// What a configuration is built from.
+/// Content that a configuration is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
     levels: Levels,
@@ -186,7 +186,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Runs the command in a workspace of its own.
+    /// Runs the command in a separate workspace.
     fn build(&mut self, content: &Content, folder: &Path) -> Result<(), StepFailure> {
         let layout = Layout::fresh(self.account);
         // A dead process's workspace is found by its name in the journal.

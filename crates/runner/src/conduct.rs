@@ -65,7 +65,7 @@ pub(crate) struct Conductor<'a> {
     pub(crate) first: Environment,
     /// Programs of the first series of each configuration.
     pub(crate) programs: FirstPrograms,
-    /// What is to be built before the first trial.
+    /// Contents that are built before the first trial.
     pub(crate) contents: Vec<Content>,
     /// First reading of the server's settings in this series.
     pub(crate) settings_at_first: Option<Settings>,
@@ -179,13 +179,8 @@ pub fn resume(
     };
     let mut environment = machine(&plan, archive, &found, &beside, account);
     environment.facts.extend(build::facts(&contents));
-    let mut changed = bakeoff.environment.differing(&environment);
-    changed.retain(|fact| !is_over && *fact != FINDINGS && *fact != COMMANDS_RUN_AS);
-    if !changed.is_empty() {
-        on_event(&Event::Note(&format!(
-            "the machine has changed since the bake-off began: {}",
-            changed.join(", ")
-        )));
+    if !is_over {
+        tell_changes(&bakeoff.environment, &environment, on_event);
     }
     let known = rates::known(&plan, &bakeoff, ledger.journal.before());
     let programs = FirstPrograms::of(&bakeoff, &plan);
@@ -333,6 +328,18 @@ impl Conductor<'_> {
             end => end,
         };
         self.ledger.end(trial, end, self.on_event)
+    }
+}
+
+/// Notes the facts about the machine that have changed since the bake-off began.
+fn tell_changes(before: &Environment, now: &Environment, on_event: &mut dyn FnMut(&Event<'_>)) {
+    let mut changed = before.differing(now);
+    changed.retain(|fact| *fact != FINDINGS && *fact != COMMANDS_RUN_AS);
+    if !changed.is_empty() {
+        on_event(&Event::Note(&format!(
+            "the machine has changed since the bake-off began: {}",
+            changed.join(", ")
+        )));
     }
 }
 

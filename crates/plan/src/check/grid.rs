@@ -17,8 +17,8 @@ const TRIALS_MAX: u32 = 100_000;
 const GRID_MAX: u128 = 100_000;
 
 impl Checker<'_> {
-    /// Reads `exclude`, `include` and `only`, and adds the levels of `include` to their factors. `None` if one
-    /// of them cannot be used.
+    /// Reads `exclude`, `include` and `only`, and adds the levels of `include` to their factors. `None` if
+    /// one of them is not usable.
     pub(super) fn limits(
         &mut self,
         design: &ParsedDesign,

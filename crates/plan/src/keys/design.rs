@@ -5,8 +5,10 @@ use std::time::Duration;
 use record::bakeoff::Plot;
 use record::load::settings;
 
-use super::kind::{Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
-use super::{BOOL, RUN_RETRIES, TEXT, TEXTS, at_least, whole, word};
+use super::kind::{
+    BOOL, Key, Kind, Need, Placeholders, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, key, whole,
+    word,
+};
 
 fn plots() -> Vec<&'static str> {
     Plot::ALL.iter().map(|p| p.word()).collect()

@@ -1,8 +1,34 @@
 //! A key, what it holds, and what its absence means.
 
+use std::time::Duration;
+
 use record::load::settings::{self, Values};
 
 pub(super) const WITHOUT_IT_NONE: Need = Need::Optional("none");
+pub(super) const TEXT: Kind = Kind::Value(Values::Text);
+pub(super) const TEXTS: Kind = Kind::Value(Values::Texts);
+pub(super) const BOOL: Kind = Kind::Value(Values::Switch);
+pub(super) const ANY_TIME: Kind = at_least(Duration::ZERO);
+
+pub(super) const fn whole(min: u64, max: u64) -> Kind {
+    Kind::Value(Values::Whole { min, max })
+}
+
+pub(super) const fn at_least(min: Duration) -> Kind {
+    Kind::Value(Values::Duration { min })
+}
+
+pub(super) const fn form(expected: &'static str) -> Kind {
+    Kind::Value(Values::Form(expected))
+}
+
+pub(super) const fn word(words: fn() -> Vec<&'static str>) -> Kind {
+    Kind::Value(Values::Word(words))
+}
+
+pub(super) const RUN_RETRIES: Key =
+    key("retries", whole(0, 100), Need::Default("0"), "2", "retries after a failure");
+
 pub(super) const DATA: Placeholders =
     Placeholders::WholePlot { because: "the whole series uses one data set" };
 

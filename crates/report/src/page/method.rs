@@ -96,25 +96,6 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
         plural(bakeoff.blocks as usize, "block"),
         bakeoff.seed
     );
-    let cells = comparisons.cells_of(Metric::Throughput).count();
-    let grid: usize = bakeoff.factors.iter().map(|factor| factor.values.len()).product();
-    let left_out = (cells < grid).then(|| {
-        Block::Text(format!(
-            "The plan measures {cells} of the {grid} combinations of these values. A configuration is compared \
-             with the reference only in conditions in which both are measured."
-        ))
-    });
-    let sequential = bakeoff.judge.sequential.then(|| {
-        Block::Text(format!(
-            "Sequential: after each block, from block {} on, a configuration is dropped if its interval of the \
-             first metric lies beyond δ on the worse side in every condition. That interval is valid after any \
-             number of blocks; the intervals of all comparisons by that metric ever miss the truth at a rate of \
-             at most {}, and the judgement at the end has the rest of alpha = {}.",
-            record::bakeoff::blocks_min(bakeoff.judge.alpha),
-            bakeoff.judge.alpha - rules.alpha,
-            bakeoff.judge.alpha
-        ))
-    });
     let tests = vec![
         format!(
             "Effect: for each block, d = ln(A / B) of the two runs of the same cell; the ratio is exp(mean \
@@ -157,10 +138,34 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     let mut blocks = Vec::from(benchmark(bakeoff));
     blocks.extend(warm_ups(bakeoff).map(Block::Table));
     blocks.extend([Block::Text(design), Block::Table(factors)]);
-    blocks.extend(left_out.into_iter().chain(sequential));
+    blocks.extend(special(bakeoff, comparisons));
     blocks
         .extend([Block::List(tests), Block::Code { title: "The order drawn".into(), text: order(bakeoff) }]);
     Section { id: "method", title: "Method", blocks }
+}
+
+/// Paragraphs about a design that leaves combinations out, or drops configurations.
+fn special(bakeoff: &Bakeoff, comparisons: &Comparisons) -> impl Iterator<Item = Block> {
+    let cells = comparisons.cells_of(Metric::Throughput).count();
+    let grid: usize = bakeoff.factors.iter().map(|factor| factor.values.len()).product();
+    let left_out = (cells < grid).then(|| {
+        Block::Text(format!(
+            "The plan measures {cells} of the {grid} combinations of these values. A configuration is compared \
+             with the reference only in conditions in which both are measured."
+        ))
+    });
+    let sequential = bakeoff.judge.sequential.then(|| {
+        Block::Text(format!(
+            "Sequential: after each block, from block {} on, a configuration is dropped if its interval of the \
+             first metric lies beyond δ on the worse side in every condition. That interval is valid after any \
+             number of blocks; the intervals of all comparisons by that metric ever miss the truth at a rate of \
+             at most {}, and the judgement at the end has the rest of alpha = {}.",
+            record::bakeoff::blocks_min(bakeoff.judge.alpha),
+            bakeoff.judge.alpha - comparisons.rules.alpha,
+            bakeoff.judge.alpha
+        ))
+    });
+    left_out.into_iter().chain(sequential)
 }
 
 /// `block 1: wal (threads=4, threads=1), delete (...)`, one line per block.

@@ -1,9 +1,10 @@
 //! The cache of what was built.
 //!
-//! `KEY` is a file with the name of a folder beside it, which is random. The folder is complete before the file
-//! has its name, and is not changed afterwards, so a command may have its path built in. For a user the cache
-//! has mode 0700. Root's has 0711, because servers run as other accounts: these can neither list it nor guess
-//! a name in it. Files of a build that ran as another account are copied, so that it owns none of them.
+//! `KEY` is a file with the name of a folder beside it, which is random. The folder is complete before the
+//! file has its name, and is not changed afterwards, so a command may have its path built in. For a user the
+//! cache has mode 0700. Root's has 0711, because servers run as other accounts: these can neither list it nor
+//! guess a name in it. Files of a build that ran as another account are copied: the account then owns none of
+//! them.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -206,7 +207,7 @@ mod tests {
         let stop = Stop::new();
         stop.request();
         assert!(matches!(cache.lock(Duration::from_mins(1), &stop), Err(StepFailure::Stopped)));
-        // A folder that somebody removed is not found.
+        // A folder that was removed is not found.
         fs::remove_dir_all(&path).unwrap();
         assert_eq!(cache.find("key"), None);
     }

@@ -32,7 +32,7 @@ pub(super) fn files(
     folder: &Path,
     account: Option<Account>,
 ) -> Result<(), String> {
-    // An index of its own: that of the repository stays as it is.
+    // A separate index: that of the repository stays as it is.
     let index = folder.with_file_name(format!("index-{}", random::token()));
     let steps: [&[&str]; 2] = [&["read-tree", tree], &["checkout-index", "--all", "--force"]];
     let mut outcome = Ok(());
