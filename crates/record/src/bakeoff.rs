@@ -131,7 +131,11 @@ pub const SEQUENTIAL_SHARE: f64 = 0.2;
 impl Judge {
     /// Rate of false alarms that is left for the judgement at the end.
     pub fn alpha_at_end(&self) -> f64 {
-        if self.sequential { self.alpha * (1.0 - SEQUENTIAL_SHARE) } else { self.alpha }
+        if !self.sequential {
+            return self.alpha;
+        }
+        // Without the last digits, which binary fractions leave: it is printed.
+        (self.alpha * (1.0 - SEQUENTIAL_SHARE) * 1e12).round() / 1e12
     }
 }
 

@@ -169,9 +169,6 @@ pub fn resume(
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = if is_over { Beside::new(false) } else { observers(&plan) };
-    if !is_over {
-        tell_commands_of_root(&plan, account, on_event);
-    }
     let contents = if is_over {
         Vec::new()
     } else {
@@ -180,6 +177,7 @@ pub fn resume(
     let mut environment = machine(&plan, archive, &found, &beside, account);
     environment.facts.extend(build::facts(&contents));
     if !is_over {
+        tell_commands_of_root(&plan, account, on_event);
         tell_changes(&bakeoff.environment, &environment, on_event);
     }
     let known = rates::known(&plan, &bakeoff, ledger.journal.before());
