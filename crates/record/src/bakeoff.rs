@@ -131,11 +131,17 @@ pub const SEQUENTIAL_SHARE: f64 = 0.2;
 impl Judge {
     /// Rate of false alarms that is left for the judgement at the end.
     pub fn alpha_at_end(&self) -> f64 {
-        if !self.sequential {
-            return self.alpha;
-        }
-        // Without the last digits, which binary fractions leave: it is printed.
-        (self.alpha * (1.0 - SEQUENTIAL_SHARE) * 1e12).round() / 1e12
+        if self.sequential { self.alpha_by(1.0 - SEQUENTIAL_SHARE) } else { self.alpha }
+    }
+
+    /// Rate of false alarms of dropping, in a sequential design.
+    pub fn alpha_of_dropping(&self) -> f64 {
+        self.alpha_by(SEQUENTIAL_SHARE)
+    }
+
+    /// Share of alpha without the last digits, which binary fractions leave: it is printed.
+    fn alpha_by(&self, share: f64) -> f64 {
+        (self.alpha * share * 1e12).round() / 1e12
     }
 }
 

@@ -227,7 +227,6 @@ impl Conductor<'_> {
             }
         }
         let mut budget = Budget::new(self.plan.time_budget(), began_ns);
-        let all_series = self.plan.estimate().series;
         let mut measured = None;
         while let Some(mut work) = self.ledger.next() {
             if measured.is_some_and(|block| block < work.block) {
@@ -237,7 +236,7 @@ impl Conductor<'_> {
             }
             measured = Some(work.block);
             let block = work.block;
-            let left = all_series.saturating_sub(work.series);
+            let left = self.ledger.series_after(work.series);
             if let Some(why) = budget.used_up(left + 1, Monotonic.now_ns()) {
                 (self.on_event)(&Event::Note(&why));
                 return self.ledger.leave();

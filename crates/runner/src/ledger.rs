@@ -98,6 +98,13 @@ impl Ledger {
         new
     }
 
+    /// Returns the number of series with a larger number, without those that were dropped.
+    pub(crate) fn series_after(&self, number: u32) -> u32 {
+        let later = self.trials.iter().filter(|t| t.series > number && !self.dropped.contains(&t.index));
+        let series: BTreeSet<u32> = later.map(|trial| trial.series).collect();
+        u32::try_from(series.len()).expect("plans limit their trials")
+    }
+
     /// Reports the name of the bake-off, and how much of it is done.
     pub(crate) fn tell_start(&self, on_event: &mut dyn FnMut(&Event<'_>)) {
         let (done, trials) = self.progress();

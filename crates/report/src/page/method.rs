@@ -161,7 +161,7 @@ fn special(bakeoff: &Bakeoff, comparisons: &Comparisons) -> impl Iterator<Item =
              number of blocks; the intervals of all comparisons by that metric ever miss the truth at a rate of \
              at most {}, and the judgement at the end has the rest of alpha = {}.",
             record::bakeoff::blocks_min(bakeoff.judge.alpha),
-            bakeoff.judge.alpha * record::bakeoff::SEQUENTIAL_SHARE,
+            bakeoff.judge.alpha_of_dropping(),
             bakeoff.judge.alpha
         ))
     });
