@@ -73,12 +73,13 @@ fn slopes_are_compared_over_the_rates_that_both_sides_have() {
         let trials = bakeoff.trials.clone();
         for attempt in &mut bakeoff.attempts {
             let trial = trials.iter().find(|t| t.index == attempt.trial).unwrap();
-            let per_s = 100.0 * trial.levels["threads"].parse::<f64>().unwrap();
+            let rate = 100 * trial.levels["threads"].parse::<u32>().unwrap();
+            let per_s = f64::from(rate);
             let run = attempt.run.as_mut().unwrap();
             let load = run.load.as_mut().unwrap();
             load.settings.pace = Loop::Open(OpenLoop::plain(per_s));
             load.achieved_per_s = per_s;
-            load.counts.done = (10.0 * per_s) as u64;
+            load.counts.done = u64::from(10 * rate);
             let cpu = run.server_cpu.as_mut().unwrap();
             let noise = 1.0 + 1e-4 * f64::from(trial.index % 7);
             cpu.cpu_s = cpu.span_s() * (1e-4 * per_s + 2e-6 * per_s * per_s) * noise;
