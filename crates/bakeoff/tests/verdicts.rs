@@ -251,7 +251,7 @@ metrics = ["throughput"]
         "{run}"
     );
     let pair = comparison(&run, "throughput");
-    assert_eq!((pair["verdict"].as_str(), pair["blocks"].as_u64()), (Some("worse"), Some(6)), "{run}");
+    assert_eq!((pair["verdict"].as_str(), pair["n"].as_u64()), (Some("worse"), Some(6)), "{run}");
     assert!(pair["high"].as_f64() < Some(0.6), "{run}");
     // A bake-off that is over stays over, and its text counts no trial as missing.
     let id = run["bakeoff"].as_str().expect("an id");
