@@ -207,31 +207,50 @@ pub(crate) fn is_failure(state: TrialState) -> bool {
     is_loss(state) && state != TrialState::Damaged
 }
 
-/// Every cell of the design for every metric, in the plan's order of factors and levels.
+/// Every cell of the design for every metric, in the plan's order of factors and levels. A combination that
+/// the plan leaves out is not a cell.
 ///
 /// - `alpha`: share of both tails of the intervals.
 pub(crate) fn cells(bakeoff: &Bakeoff, alpha: f64) -> Vec<Cell> {
     let seen = seen(bakeoff);
-    let none = Seen::default();
     let factors: Vec<&Factor> = bakeoff.factors.iter().collect();
-    let all = combinations(&factors);
+    let all = combinations(bakeoff, &factors);
+    let none = Seen::default();
     let of = |levels: &Levels, metric: Metric| {
         Cell::of(levels.clone(), metric, seen.get(levels).unwrap_or(&none), alpha)
     };
     Metric::OF_LOADS.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
 }
 
-/// Every combination of the factors' levels; the last factor varies fastest. No factors give one empty
+/// Combinations of these factors' levels that the design has, in the plan's order: the last factor varies
+/// fastest. A factor is absent from a combination in which it does not exist. No factors give one empty
 /// combination.
-pub(crate) fn combinations(factors: &[&Factor]) -> Vec<Levels> {
-    factors.iter().fold(vec![Levels::new()], |so_far, factor| {
-        let with = |levels: &Levels, value: &String| {
-            let mut levels = levels.clone();
-            levels.insert(factor.name.clone(), value.clone());
-            levels
+pub(crate) fn combinations(bakeoff: &Bakeoff, factors: &[&Factor]) -> Vec<Levels> {
+    let place = |levels: &Levels| -> Vec<Option<usize>> {
+        let of = |factor: &&Factor| {
+            let level = levels.get(&factor.name)?;
+            Some(factor.values.iter().position(|value| value == level).unwrap_or(factor.values.len()))
         };
-        so_far.iter().flat_map(|levels| factor.values.iter().map(move |v| with(levels, v))).collect()
-    })
+        factors.iter().map(of).collect()
+    };
+    let is_asked = |name: &String| factors.iter().any(|factor| factor.name == *name);
+    let only = |trial: &Trial| -> Levels {
+        let asked = trial.levels.iter().filter(|(name, _)| is_asked(name));
+        asked.map(|(name, level)| (name.clone(), level.clone())).collect()
+    };
+    let found: BTreeSet<Levels> = bakeoff.trials.iter().map(only).collect();
+    let mut found: Vec<Levels> = found.into_iter().collect();
+    found.sort_by_key(place);
+    found
+}
+
+/// Compared factors of the reference: the levels of those that exist in it. If the design has no such
+/// configuration, the reference levels of all.
+pub(crate) fn reference(bakeoff: &Bakeoff, compared: &[&Factor]) -> Levels {
+    let level = |name: &String| compared.iter().find(|f| f.name == *name).and_then(|f| f.reference.as_ref());
+    let is_it = |side: &Levels| side.iter().all(|(name, value)| level(name) == Some(value));
+    let all = || compared.iter().filter_map(|f| Some((f.name.clone(), f.reference.clone()?))).collect();
+    combinations(bakeoff, compared).into_iter().find(is_it).unwrap_or_else(all)
 }
 
 fn block_value(trial: &Trial, run: &Run, metric: Metric) -> BlockValue {

@@ -1,14 +1,15 @@
 //! Verdicts of a bake-off: every configuration against the reference, at each level of the other factors.
 
-use record::bakeoff::{Bakeoff, Factor, Levels, Metric, blocks_min};
+use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial, TrialState, blocks_min};
 use record::missing::{Maybe, Missing};
 
-use crate::cell::{Cell, cells};
-use crate::contest::{Contest, Field, LeftOut, family, is_over};
+use crate::cell::{Cell, cells, reference};
+use crate::contest::{Contest, Field, LeftOut, after, contests, is_over, judged};
 use crate::fallen_out::{FallenOut, fallen_out};
 use crate::gate::{GateResult, gates};
 use crate::judge::{Estimate, Judged, Rules, Verdict, blocks_needed};
 use crate::metric::Value;
+use crate::sequential::{self, Dropped};
 use crate::slope::{Slope, slopes};
 
 /// Result of comparing the configurations of a bake-off.
@@ -39,6 +40,8 @@ pub struct Comparisons {
     pub fallen_out: Vec<FallenOut>,
     /// The bake-off's gates, judged.
     pub gates: Vec<GateResult>,
+    /// Configurations that were dropped, because they are beaten.
+    pub dropped: Vec<Dropped>,
     /// The server's CPU time per event without its background load, if the plan has several rates.
     pub slopes: Vec<Slope>,
 }
@@ -47,6 +50,19 @@ impl Comparisons {
     /// The cells of one metric, in the plan's order.
     pub fn cells_of(&self, metric: Metric) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |c| c.metric == metric)
+    }
+
+    /// Trials that were not measured because their configuration was dropped.
+    pub fn dropped_trials(&self, bakeoff: &Bakeoff) -> usize {
+        let is_sealed = |trial: &Trial| {
+            bakeoff.attempts.iter().any(|a| a.trial == trial.index && a.state == TrialState::Sealed)
+        };
+        let is_dropped = |trial: &&Trial| {
+            self.dropped.iter().any(|of| {
+                trial.block > of.after_block && of.arm.iter().all(|(k, v)| trial.levels.get(k) == Some(v))
+            })
+        };
+        bakeoff.trials.iter().filter(is_dropped).filter(|trial| !is_sealed(trial)).count()
     }
 
     /// Number of pairs with this verdict.
@@ -97,20 +113,42 @@ impl Pair {
 pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let (compared, conditions): (Vec<&Factor>, Vec<&Factor>) =
         bakeoff.factors.iter().partition(|f| f.reference.is_some());
-    let reference: Levels =
-        compared.iter().filter_map(|f| Some((f.name.clone(), f.reference.clone()?))).collect();
-    let rules =
-        Rules { rope_ratio: bakeoff.judge.rope_ratio, alpha: bakeoff.judge.alpha, seed: bakeoff.seed };
-    let cells = cells(bakeoff, bakeoff.judge.alpha);
+    let reference = reference(bakeoff, &compared);
+    let whole = sequential::rules(bakeoff);
+    let rules = Rules { alpha: bakeoff.judge.alpha_at_end(), ..whole };
+    let mut cells = cells(bakeoff, bakeoff.judge.alpha);
     let slopes = slopes(bakeoff);
 
     let metrics = bakeoff.judge.metrics.iter();
-    let field = |metric| Field::of(metric, &cells, slopes.as_ref(), &conditions, &compared);
+    let field = |metric| Field::of(metric, &cells, slopes.as_ref(), bakeoff, (&conditions, &compared));
     let fields = metrics.map(|m| field(*m));
-    let (judged, left_out) = family(fields, &reference, rules);
-    let members = judged.len();
+    let (mut contests, left_out) = contests(fields, &reference);
+    let first = bakeoff.judge.metrics.first().filter(|_| bakeoff.judge.sequential);
+    let dropped = first.map_or(Vec::new(), |m| sequential::in_field(&field(*m), &reference, &whole));
+    for contest in &mut contests {
+        if let Some(of) = dropped.iter().find(|of| of.arm == contest.a) {
+            contest.drop_after(of.after_block);
+        }
+    }
+    let by_first = contests.iter().filter(|c| Some(&c.metric) == first).count()
+        + left_out.iter().filter(|out| Some(&out.metric) == first).count();
+    let members = contests.len();
+    let beaten: Vec<Option<Estimate>> = contests
+        .iter()
+        .map(|c| {
+            let decides = c.dropped.is_some() && c.uneven.is_none() && Some(&c.metric) == first;
+            decides.then(|| sequential::estimate(c, by_first, &whole)).flatten()
+        })
+        .collect();
+    let judged = judged(contests, rules);
     let pair = |(contest, judged): (Contest, Judged)| self::pair(contest, judged, &reference, members, rules);
     let mut pairs: Vec<Pair> = judged.into_iter().map(pair).collect();
+    for (pair, estimate) in pairs.iter_mut().zip(beaten) {
+        if let Some(estimate) = estimate {
+            (pair.estimate, pair.verdict) = (Ok(estimate), Verdict::Worse);
+            pair.blocks_needed = Err(Missing::because("the comparison is already decided"));
+        }
+    }
     let names = |factors: &[&Factor]| factors.iter().map(|f| f.name.clone()).collect();
     let blocks_min = blocks_min(rules.alpha);
     let exploratory = bakeoff.exploratory || bakeoff.blocks < blocks_min;
@@ -122,20 +160,34 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
             pair.blocks_needed = Err(Missing::because(why));
         }
     }
+    let gates = gates(bakeoff, &reference, &field);
+    withdraw_intervals(&mut cells, &dropped);
     Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
-        gates: gates(bakeoff, &reference, &field),
+        gates,
         pairs,
         left_out,
         fallen_out: fallen_out(bakeoff, &compared),
         slopes: slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha)),
+        dropped,
         reference,
         rules,
         blocks_min,
         exploratory,
         unfinished,
         cells,
+    }
+}
+
+/// Removes the intervals of dropped configurations: one for a fixed number of blocks does not hold if the
+/// values end the measurement.
+fn withdraw_intervals(cells: &mut [Cell], dropped: &[Dropped]) {
+    for cell in cells {
+        let is_its = |of: &&Dropped| of.arm.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
+        if let (Some(of), Ok(summary)) = (dropped.iter().find(is_its), &mut cell.summary) {
+            summary.interval = Err(after(of.after_block));
+        }
     }
 }
 

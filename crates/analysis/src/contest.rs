@@ -1,6 +1,6 @@
 //! Pairs of cells that a bake-off compares, before judgement.
 
-use record::bakeoff::{Factor, Levels, Metric};
+use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 use record::missing::{Maybe, Missing};
 use record::run::RunState;
 
@@ -28,12 +28,11 @@ pub(crate) fn is_over(state: RunState) -> bool {
     matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed)
 }
 
-/// Judges as one family every comparison in these fields that can be judged; the others are left out.
-pub(crate) fn family<'a>(
+/// The comparisons in these fields: those that can be judged, and the others.
+pub(crate) fn contests<'a>(
     fields: impl Iterator<Item = Field<'a>>,
     reference: &Levels,
-    rules: Rules,
-) -> (Vec<(Contest, Judged)>, Vec<LeftOut>) {
+) -> (Vec<Contest>, Vec<LeftOut>) {
     let (mut contests, mut left_out) = (Vec::new(), Vec::new());
     for contest in fields.flat_map(|field| field.contests(reference)) {
         match contest {
@@ -41,9 +40,14 @@ pub(crate) fn family<'a>(
             Err(out) => left_out.push(out),
         }
     }
+    (contests, left_out)
+}
+
+/// Judges these comparisons as one family.
+pub(crate) fn judged(contests: Vec<Contest>, rules: Rules) -> Vec<(Contest, Judged)> {
     let members: Vec<Member> = contests.iter().map(Contest::member).collect();
     let judged = judge(&members, rules);
-    (contests.into_iter().zip(judged).collect(), left_out)
+    contests.into_iter().zip(judged).collect()
 }
 
 /// The cells of one metric, with the conditions and configurations to compare.
@@ -59,8 +63,8 @@ impl<'a> Field<'a> {
         metric: Metric,
         cells: &'a [Cell],
         slopes: Option<&'a Slopes>,
-        conditions: &[&Factor],
-        compared: &[&Factor],
+        bakeoff: &Bakeoff,
+        (conditions, compared): (&[&Factor], &[&Factor]),
     ) -> Self {
         let slopes = slopes.filter(|_| metric == Metric::CpuPerEvent);
         let conditions: Vec<&Factor> = conditions
@@ -72,20 +76,28 @@ impl<'a> Field<'a> {
             Some(slopes) => slopes.cells().iter().collect(),
             None => cells.iter().filter(|c| c.metric == metric).collect(),
         };
-        Self { metric, cells, conditions: combinations(&conditions), compared: combinations(compared) }
+        let (conditions, compared) = (combinations(bakeoff, &conditions), combinations(bakeoff, compared));
+        Self { metric, cells, conditions, compared }
     }
 
+    /// The cell of a side in a condition; `None` if the design has none. A cell with further factors, which
+    /// exist below this side only, is another one.
     pub(crate) fn cell(&self, side: &Levels, condition: &Levels) -> Option<&'a Cell> {
-        let is_it = |c: &&&Cell| side.iter().chain(condition).all(|(k, v)| c.levels.get(k) == Some(v));
+        let is_it = |c: &&&Cell| {
+            c.levels.len() == side.len() + condition.len()
+                && side.iter().chain(condition).all(|(k, v)| c.levels.get(k) == Some(v))
+        };
         self.cells.iter().find(is_it).copied()
     }
 
-    /// Trials of one side, over all conditions, that failed or were abandoned before one was sealed. Summed,
-    /// because a rare failure may be seldom in each condition; abandoned ones count, because a crash of the
-    /// machine leaves no failure.
-    fn redone(&self, side: &Levels) -> usize {
-        let is_its = |cell: &&&Cell| side.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
-        self.cells.iter().filter(is_its).map(|cell| cell.redone.union(&cell.abandoned).count()).sum()
+    /// Trials of each of two sides that failed or were abandoned before one was sealed, over the conditions
+    /// that both have: with more conditions, one side would have more failures. Summed, because a rare
+    /// failure may be seldom in each condition; abandoned ones count, because a crash of the machine leaves
+    /// no failure.
+    fn redone(&self, a: &Levels, b: &Levels) -> (usize, usize) {
+        let both = self.conditions.iter().filter_map(|c| self.cell(a, c).zip(self.cell(b, c)));
+        let of = |cell: &Cell| cell.redone.union(&cell.abandoned).count();
+        both.fold((0, 0), |sum, (a, b)| (sum.0 + of(a), sum.1 + of(b)))
     }
 
     pub(crate) fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
@@ -94,7 +106,7 @@ impl<'a> Field<'a> {
             for a in self.compared.iter().filter(|a| *a != reference) {
                 let sides = self.cell(a, condition).zip(self.cell(reference, condition));
                 let Some((one, other)) = sides else { continue };
-                let redone = (self.redone(a), self.redone(reference));
+                let redone = self.redone(a, reference);
                 contests.push(match one.unable().or(other.unable()) {
                     None => Ok(Contest::of(one, other, a.clone(), condition.clone(), redone)),
                     Some(why) => Err(LeftOut {
@@ -118,6 +130,8 @@ pub(crate) struct Contest {
     pub(crate) metric: Metric,
     pub(crate) blocks: Vec<(u32, Value, Value)>,
     pub(crate) uneven: Option<Missing>,
+    /// The block after which the configuration was dropped.
+    pub(crate) dropped: Option<u32>,
 }
 
 /// Below this p of the sign test, the trials of one side fail more often, whatever the condition.
@@ -173,7 +187,7 @@ impl Contest {
         } else {
             None
         };
-        Self { a: side, levels, metric: a.metric, blocks, uneven }
+        Self { a: side, levels, metric: a.metric, blocks, uneven, dropped: None }
     }
 
     /// Lower and upper bound of each block's log ratio.
@@ -186,8 +200,14 @@ impl Contest {
             metric: self.metric,
             log_ratios: self.log_ratios(),
             against: None,
-            refused: self.uneven.clone(),
+            refused: self.uneven.clone().or_else(|| self.dropped.map(after)),
         }
+    }
+
+    /// Drops the configuration after a block: later blocks do not count.
+    pub(crate) fn drop_after(&mut self, block: u32) {
+        self.blocks.retain(|(number, ..)| *number <= block);
+        self.dropped = Some(block);
     }
 
     pub(crate) fn means(&self) -> Maybe<(f64, f64)> {
@@ -199,6 +219,11 @@ impl Contest {
         };
         Ok((mean(&|(_, a, _)| a.middle().unwrap_or(a.low)), mean(&|(_, _, b)| b.middle().unwrap_or(b.low))))
     }
+}
+
+/// Reason that a dropped configuration has no result at the end.
+pub(crate) fn after(block: u32) -> Missing {
+    Missing::because(format!("the configuration was dropped after block {block}: it is beaten"))
 }
 
 fn blocks_word(n: usize) -> String {

@@ -30,7 +30,7 @@ impl FallenOut {
 
 /// Lost trials of every configuration, including the reference and those that lost nothing.
 pub(crate) fn fallen_out(bakeoff: &Bakeoff, compared: &[&Factor]) -> Vec<FallenOut> {
-    combinations(compared).into_iter().map(|arm| of_arm(bakeoff, arm)).collect()
+    combinations(bakeoff, compared).into_iter().map(|arm| of_arm(bakeoff, arm)).collect()
 }
 
 fn of_arm(bakeoff: &Bakeoff, arm: Levels) -> FallenOut {

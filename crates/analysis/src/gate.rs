@@ -185,7 +185,8 @@ fn amounts(field: &Field<'_>) -> Vec<Sample> {
     let mut samples = Vec::new();
     for levels in &field.conditions {
         for configuration in &field.compared {
-            let cell = field.cell(configuration, levels);
+            // A combination that the plan leaves out needs no limit.
+            let Some(cell) = field.cell(configuration, levels) else { continue };
             let known = |cell: &Cell| {
                 let values = cell.values.iter().filter_map(|v| v.value.as_ref().ok());
                 values.filter(|v| v.unjudged.is_none()).map(|v| (v.low, v.high)).collect()
@@ -193,10 +194,9 @@ fn amounts(field: &Field<'_>) -> Vec<Sample> {
             samples.push(Sample {
                 configuration: configuration.clone(),
                 levels: levels.clone(),
-                ends: cell.map_or(Vec::new(), known),
+                ends: known(cell),
                 against: None,
-                refused: cell
-                    .map_or_else(|| Some(Missing::because("the design has no such cell")), Cell::selected),
+                refused: cell.selected(),
             });
         }
     }

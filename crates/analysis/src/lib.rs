@@ -33,6 +33,7 @@ pub mod profile;
 pub mod resources;
 mod robust;
 pub mod scale;
+pub mod sequential;
 mod series;
 pub mod sides;
 mod sign_flip;

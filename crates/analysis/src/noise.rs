@@ -206,6 +206,7 @@ fn parts(measured: &[Measured<'_>]) -> Option<(Maybe<f64>, f64)> {
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
     let groups = series.len() as f64;
     let each = all / groups;
+    let squared: f64 = series.values().map(|r| (r.len() as f64).powi(2)).sum();
     let between: f64 = series.values().map(|r| r.iter().sum::<f64>().powi(2) / r.len() as f64).sum();
     // Of the degrees of freedom, those of series that neither cells nor blocks take.
     let configurations = groups / blocks as f64;
@@ -220,6 +221,9 @@ fn parts(measured: &[Measured<'_>]) -> Option<(Maybe<f64>, f64)> {
     if of_series <= of_trial {
         return Some((Ok(0.0), squares / df));
     }
+    // Trials of a series, as the variance between series counts them: fewer than the mean, if configurations
+    // have different numbers of cells.
+    let each = (all / blocks as f64 - squared / all) / (configurations - 1.0);
     Some((Ok((of_series - of_trial) / each), of_trial))
 }
 
@@ -316,24 +320,20 @@ mod tests {
     use super::*;
     use crate::chance::SplitMix;
 
-    /// Two configurations, `blocks` blocks, `cells` trials a series; `sd`: standard deviations of series and
-    /// trials.
-    fn simulated(blocks: u32, cells: u32, sd: (f64, f64), chance: &mut SplitMix) -> (Maybe<f64>, f64) {
-        let levels: Vec<Levels> = (0..2 * cells)
-            .map(|cell| {
-                Levels::from([
-                    ("arm".into(), (cell / cells).to_string()),
-                    ("threads".into(), (cell % cells).to_string()),
-                ])
-            })
-            .collect();
+    /// Two configurations, `blocks` blocks, `cells` trials in a series of each; `sd`: standard deviations of
+    /// series and trials.
+    fn simulated(blocks: u32, cells: [u32; 2], sd: (f64, f64), chance: &mut SplitMix) -> (Maybe<f64>, f64) {
+        let level = |arm: u32, cell: u32| {
+            Levels::from([("arm".into(), arm.to_string()), ("threads".into(), cell.to_string())])
+        };
+        let levels: Vec<Vec<Levels>> =
+            (0..2).zip(cells).map(|(arm, n)| (0..n).map(|cell| level(arm, cell)).collect()).collect();
         let mut measured = Vec::new();
         for block in 0..blocks {
             let drift = 0.1 * chance.normal();
-            for arm in 0..2 {
+            for (arm, of_arm) in (0..2).zip(&levels) {
                 let of_series = sd.0 * chance.normal();
-                for cell in 0..cells {
-                    let levels = &levels[(arm * cells + cell) as usize];
+                for (cell, levels) in (0_u32..).zip(of_arm) {
                     let ln = f64::from(cell) + drift + of_series + sd.1 * chance.normal();
                     measured.push(Measured { series: 2 * block + arm, block, levels, ln, within: None });
                 }
@@ -345,9 +345,12 @@ mod tests {
     #[test]
     fn the_parts_of_series_and_of_trials_are_told_apart_and_drift_between_blocks_is_in_neither() {
         let mut chance = SplitMix(11);
-        for sd in [(0.03, 0.01), (0.0, 0.02), (0.01, 0.03)] {
+        // The last: a plan that leaves most cells of one configuration out.
+        for (sd, cells) in
+            [((0.03, 0.01), [3, 3]), ((0.0, 0.02), [3, 3]), ((0.01, 0.03), [3, 3]), ((0.03, 0.01), [1, 9])]
+        {
             let found: Vec<(f64, f64)> = (0..300)
-                .map(|_| simulated(6, 3, sd, &mut chance))
+                .map(|_| simulated(6, cells, sd, &mut chance))
                 .map(|(series, trial)| (series.unwrap(), trial))
                 .collect();
             let mean = |of: fn(&(f64, f64)) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
@@ -357,7 +360,7 @@ mod tests {
             assert!((series - sd.0 * sd.0).abs() < 0.12 * sd.1 * sd.1 + 0.1 * sd.0 * sd.0, "{sd:?} {series}");
             assert!((trial / (sd.1 * sd.1) - 1.0).abs() < 0.15, "{sd:?} {trial}");
         }
-        let (series, all) = simulated(200, 1, (0.03, 0.04), &mut chance);
+        let (series, all) = simulated(200, [1, 1], (0.03, 0.04), &mut chance);
         assert!(series.is_err() && (all.sqrt() / 0.05 - 1.0).abs() < 0.1, "{all}");
     }
 

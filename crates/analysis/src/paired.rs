@@ -162,7 +162,8 @@ impl Paired {
         (self.mean - half, self.mean + half)
     }
 
-    fn error(&self) -> f64 {
+    /// Standard error, with the largest increase that the values' own intervals allow.
+    pub(crate) fn error(&self) -> f64 {
         self.standard_error + self.open_error
     }
 }

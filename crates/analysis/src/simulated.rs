@@ -16,7 +16,7 @@ use record::run::RunId;
 
 use crate::cell::{BlockValue, Cell, Seen};
 use crate::chance::SplitMix;
-use crate::contest::{Contest, Field, family};
+use crate::contest::{Contest, Field, contests, judged as judge_contests};
 use crate::judge::{Judged, Rules, Verdict, blocks_needed, judge};
 use crate::metric::Value;
 use crate::power::{self, Design};
@@ -102,7 +102,7 @@ impl Shape {
             conditions: (0..self.conditions).map(|i| name("condition", i)).collect(),
             compared: (0..self.configurations).map(|i| name("configuration", i)).collect(),
         });
-        family(fields, &name("configuration", 0), rules).0
+        judge_contests(contests(fields, &name("configuration", 0)).0, rules)
     }
 }
 

@@ -109,16 +109,25 @@ pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
         cells: Vec::new(),
         lines: Vec::new(),
     };
-    for levels in combinations(&others) {
-        let at_rates: Vec<&Seen> = rate
-            .values
-            .iter()
-            .filter_map(|value| {
-                let mut levels = levels.clone();
-                levels.insert(rate.name.clone(), value.clone());
-                seen.get(&levels)
-            })
-            .collect();
+    let all = combinations(bakeoff, &others);
+    let at = |levels: &Levels, value: &String| {
+        let mut levels = levels.clone();
+        levels.insert(rate.name.clone(), value.clone());
+        seen.get(&levels)
+    };
+    let condition = |levels: &Levels| -> Levels {
+        levels.clone().into_iter().filter(|(name, _)| !found.compared.contains(name)).collect()
+    };
+    // Only rates that all configurations have in this condition: the slope over other rates is another one
+    // where CPU use is not a line.
+    let shared = |levels: &Levels| -> Vec<&String> {
+        let own = condition(levels);
+        let same: Vec<&Levels> = all.iter().filter(|other| condition(other) == own).collect();
+        rate.values.iter().filter(|value| same.iter().all(|other| at(other, value).is_some())).collect()
+    };
+    let rates: Vec<Vec<&String>> = all.iter().map(shared).collect();
+    for (levels, rates) in all.iter().cloned().zip(rates) {
+        let at_rates: Vec<&Seen> = rates.into_iter().filter_map(|value| at(&levels, value)).collect();
         let (cell, lines) = cell(levels, &at_rates, bakeoff.judge.alpha);
         found.cells.push(cell);
         found.lines.push(lines);

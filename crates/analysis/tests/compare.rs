@@ -1,5 +1,6 @@
 //! Verdicts of whole bake-offs, on samples with known truth.
 
+mod designs;
 mod sample;
 
 use std::collections::BTreeSet;

@@ -201,3 +201,201 @@ metrics = ["p99", "cpu-per-event"]
     let said = lab.run(&["plan", "check", path]);
     assert!(said.out.contains("p99 is not judged: p99 needs 10000 events per trial"), "{}", said.out);
 }
+
+/// One command is four times as slow. Six blocks show it; the seventh has only the reference.
+#[test]
+fn a_beaten_configuration_is_dropped_and_its_trials_are_not_missing() {
+    let lab = Lab::new();
+    let run = run(
+        &lab,
+        r#"
+schema = 1
+title  = "Two naps, one long"
+[factors.nap]
+values    = ["0.005", "0.02"]
+reference = "0.005"
+level     = "whole-plot"
+[factors.threads]
+values = [1, 2]
+level  = "sub-plot"
+[design]
+blocks     = 7
+sequential = true
+exclude    = [{ threads = 2 }]
+[load]
+target  = "exec:sleep {nap}"
+threads = "{threads}"
+[phases]
+prepare = "none"
+warm-up = { min = "50ms" }
+measure = { time = "300ms" }
+[judge]
+metrics = ["throughput"]
+"#,
+    );
+    assert_eq!(run["cells"]["planned"], 14, "{run}");
+    let sealed = run["cells"]["sealed"].as_u64();
+    if sealed != Some(13) {
+        // A trial was lost on a busy machine: then nothing is dropped, or no claim is made.
+        assert!(
+            run["cells"]["invalid"].as_u64() > Some(0) || run["cells"]["failed"].as_u64() > Some(0),
+            "{run}"
+        );
+        return;
+    }
+    assert_eq!(run["dropped"][0]["after_block"], 6, "{run}");
+    assert_eq!(run["dropped"][0]["arm"]["nap"], "0.02", "{run}");
+    assert_eq!(
+        (run["state"].as_str(), run["cells"]["not_begun"].as_u64()),
+        (Some("sealed"), Some(1)),
+        "{run}"
+    );
+    let pair = comparison(&run, "throughput");
+    assert_eq!((pair["verdict"].as_str(), pair["n"].as_u64()), (Some("worse"), Some(6)), "{run}");
+    assert!(pair["high"].as_f64() < Some(0.6), "{run}");
+    // A bake-off that is over stays over, and its text counts no trial as missing.
+    let id = run["bakeoff"].as_str().expect("an id");
+    let again = lab.run(&["resume", id]);
+    assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
+    assert!(again.out.contains("was dropped after block 6 of 7"), "{}", again.out);
+    assert!(!again.out.contains("no sealed run"), "{}", again.out);
+}
+
+fn git(folder: &std::path::Path, words: &[&str]) {
+    let settings = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"];
+    let done = std::process::Command::new("git").arg("-C").arg(folder).args(settings).args(words).output();
+    let done = done.expect("git is there");
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A repository with two tags of a program, and a plan that builds both.
+struct Builds {
+    lab: Lab,
+    cache: tempfile::TempDir,
+}
+
+impl Builds {
+    fn new() -> Option<Self> {
+        if std::process::Command::new("git").arg("--version").output().is_err() {
+            eprintln!("skipped: no git");
+            return None;
+        }
+        // Servers of root run as another account, which must be able to enter the cache.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        let cache = tempfile::Builder::new().permissions(open).tempdir().expect("a folder");
+        let lab = Lab::new();
+        let repository = lab.path("source");
+        std::fs::create_dir(&repository).expect("a folder");
+        git(&repository, &["init", "-q"]);
+        for (tag, nap) in [("v1", "0.004"), ("v2", "0.005")] {
+            std::fs::write(repository.join("job"), format!("#!/bin/sh\nexec sleep {nap}\n")).expect("a file");
+            let server = "#!/bin/sh\ntouch \"$1/up\"; exec sleep 1000\n";
+            std::fs::write(repository.join("server"), server).expect("a file");
+            git(&repository, &["add", "."]);
+            git(&repository, &["commit", "-qm", tag]);
+            git(&repository, &["tag", tag]);
+        }
+        Some(Self { lab, cache })
+    }
+
+    fn run(&self, revisions: &str, command: &str, server: &str) -> Ended {
+        let plan = format!(
+            r#"
+schema = 1
+title  = "Two revisions"
+[factors.revision]
+values    = [{revisions}]
+reference = "v1"
+level     = "whole-plot"
+[design]
+blocks = 2
+[build]
+source   = "source"
+revision = "{{revision}}"
+run      = "{command}"
+env      = ["FLAVOR"]
+{server}
+[load]
+target = "exec:{{build}}/job"
+[phases]
+prepare = "none"
+measure = {{ time = "300ms" }}
+"#
+        );
+        let path = self.lab.path("plan.toml");
+        std::fs::write(&path, plan).expect("a plan");
+        let mut run = self.lab.command(&["run", "--quick", "--json", path.to_str().expect("a plain path")]);
+        run.env("XDG_CACHE_HOME", self.cache.path());
+        Ended::of(run.output().expect("the binary starts"))
+    }
+
+    /// Number of runs of the command.
+    fn times(&self) -> usize {
+        std::fs::read_to_string(self.lab.path("count")).map_or(0, |text| text.lines().count())
+    }
+}
+
+const TWO: &str = r#""v1", "v2""#;
+
+#[test]
+fn each_revision_is_built_once_and_its_failure_is_named() {
+    let Some(builds) = Builds::new() else { return };
+    let count = builds.lab.path("count");
+    let command = format!("echo >>{}; install -m 755 job {{build}}/job", count.display());
+    for time in 1..=2 {
+        let ended = builds.run(TWO, &command, "");
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        let run = json(&ended);
+        let done =
+            run["cells"]["sealed"].as_u64().unwrap_or(0) + run["cells"]["invalid"].as_u64().unwrap_or(0);
+        assert_eq!((done, builds.times()), (4, 2), "{time}: {run}");
+    }
+    // The same files under another name are the same content; another command is another.
+    let ended = builds.run(r#""v1", "v2", "HEAD""#, &command, "");
+    assert_eq!((ended.code, builds.times()), (Some(0), 2), "{}", ended.err);
+    let ended = builds.run(TWO, &format!("{command}; true"), "");
+    assert_eq!((ended.code, builds.times()), (Some(0), 4), "{}", ended.err);
+
+    let failed = builds.run(TWO, "echo no compiler; exit 3", "");
+    assert_eq!(failed.code, Some(5), "{}", failed.err);
+    let why = "cannot build revision=v1: build: ended with exit status: 3; it said: no compiler";
+    assert!(failed.err.contains(why), "{}", failed.err);
+    let empty = builds.run(TWO, "true", "");
+    assert!(empty.code == Some(5) && empty.err.contains("wrote nothing to {build}"), "{}", empty.err);
+    let unknown = builds.run(r#""v1", "v9""#, &command, "");
+    assert_eq!(unknown.code, Some(2), "{}", unknown.err);
+    assert!(unknown.err.contains("the revision `v9`"), "{}", unknown.err);
+    // An option is no revision.
+    let option = builds.run(r#""v1", "--all""#, &command, "");
+    assert_eq!(option.code, Some(2), "{}", option.err);
+}
+
+/// For root, the server and the build run as accounts without rights: the build gives its files away.
+#[test]
+fn a_server_runs_what_was_built_and_owns_none_of_it() {
+    let Some(builds) = Builds::new() else { return };
+    let server = "[server]\ncommand = \"{build}/server {scratch}\"\nready = \"test -e {scratch}/up\"";
+    let command = "install -m 6755 job server {build}; mkdir -m 777 {build}/open; ln -s /etc/shadow {build}/link; \
+                   id -u >{build}/who";
+    let ended = builds.run(TWO, command, server);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let cache = builds.cache.path().join("bakeoff/builds");
+    let own = nix::unistd::geteuid();
+    let mut built = 0;
+    for entry in std::fs::read_dir(&cache).expect("the cache").flatten().filter(|e| e.path().is_dir()) {
+        built += 1;
+        let who = std::fs::read_to_string(entry.path().join("who")).expect("who built it");
+        assert_ne!(who.trim(), "0", "the command ran as root");
+        for name in ["", "job", "server", "open", "who", "link"] {
+            let found = std::fs::symlink_metadata(entry.path().join(name)).expect("it was built");
+            let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
+            assert_eq!(std::os::unix::fs::MetadataExt::uid(&found), own.as_raw(), "{name}");
+            if own.is_root() && name != "link" {
+                assert_eq!(mode & 0o7022, 0, "{name} has mode {mode:o}");
+            }
+        }
+    }
+    assert_eq!(built, 2);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&cache).expect("it").permissions());
+    assert_eq!(mode & 0o777, if own.is_root() { 0o711 } else { 0o700 });
+}

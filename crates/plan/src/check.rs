@@ -1,12 +1,14 @@
 //! Checks whether the parts of a plan are consistent.
 
 mod assemble;
+mod build;
 mod checker;
+mod grid;
 mod judge;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use record::bakeoff::{CONTROL_ARM, Factor, Plot};
+use record::bakeoff::{CONTROL_ARM, Factor, Levels, Plot};
 use record::load::settings::Values;
 use record::target::{mask_text, whole_lines};
 
@@ -16,16 +18,13 @@ use self::judge::judge_feasible_metrics;
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human};
 use crate::keys::{self, Kind, Placeholders};
 use crate::load::{ParsedRate, RATE};
-use crate::matrix;
-use crate::parsed::{ParsedDesign, ParsedFactor, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedServer};
+use crate::matrix::{self, Limits};
+use crate::parsed::{ParsedFactor, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedServer};
 use crate::phases::When;
 use crate::plan::Plan;
 use crate::secret;
 use crate::server::cpu_list;
-use crate::template::{AnyTemplated, INSTANCE, SCRATCH, Templated};
-
-/// Limit that only a mistake exceeds: a year of one-minute measurements has room for more trials.
-const TRIALS_MAX: u32 = 100_000;
+use crate::template::{AnyTemplated, BUILD, INSTANCE, SCRATCH, Templated};
 
 /// Returns the plan and adds its problems to `problems`. If there is any problem, also an earlier one, the
 /// plan only serves to find more problems: it lacks the parts that could not be read.
@@ -37,34 +36,48 @@ pub(crate) fn check(
 ) -> Option<Plan> {
     let mut checker = Checker { problems, remarks: Vec::new(), unsupported: Vec::new() };
     checker.shares(&mut parsed);
-    let factors = checker.factors(&parsed.factors);
+    let mut factors = checker.factors(&parsed.factors);
+    let limits = checker.limits(&parsed.design, &parsed.factors, &mut factors);
+    checker.build(&parsed, &templates(&parsed));
     let resolvable = checker.placeholders(&parsed, &factors);
     checker.environment(&parsed, &factors);
     checker.value_names(&parsed);
-    let counted = checker.count(&parsed.design, &factors);
-    if resolvable && counted {
-        checker.values(&parsed, &factors);
-        checker.together(&parsed, &factors);
+    let limits = limits.filter(|limits| checker.count(&parsed.design, &factors, limits));
+    // A factor without readable values must not hide the problems of the others.
+    let known: Vec<Factor> = factors.iter().filter(|factor| !factor.values.is_empty()).cloned().collect();
+    let cells = limits.as_ref().map(|limits| matrix::cells(&known, limits)).unwrap_or_default();
+    if resolvable && let Some(limits) = &limits {
+        checker.values(&parsed, &factors, (&cells, limits));
+        checker.together(&parsed, &factors, &cells);
+        checker.grid(&parsed.design, (&parsed.load, &parsed.gates), &factors, limits);
     }
     checker.secrets(&parsed, text, &Lines::of(text));
-    checker.budget(&parsed, &factors);
+    checker.budget(&parsed, &cells);
     checker.cpus(parsed.server.as_ref());
     checker.warmup(&parsed.phases);
     checker.changes_nothing(&parsed, &factors);
     let mut judge = checker.judge(&parsed.judge, &parsed.load, &factors);
     let metrics = parsed.judge.metrics.as_ref().map(|metrics| metrics.position);
+    if let Some(judge) = &mut judge {
+        judge.sequential = checker.sequential(&parsed, &factors, judge.alpha);
+    }
     if let (Some(blocks), Some(judge)) = (&parsed.design.blocks, &mut judge) {
         judge.gates = checker.gates(&parsed.gates, blocks, judge.alpha, &factors);
     }
     if let (Some(blocks), Some(judge), []) = (&parsed.design.blocks, &judge, &parsed.gates[..]) {
-        checker.exploratory(blocks, judge.alpha);
+        checker.exploratory(blocks, judge.alpha_at_end());
     }
     let Checker { remarks, unsupported, problems } = checker;
     if !problems.is_empty() {
         return None;
     }
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
-    let mut plan = assemble(parsed, text, name, Parts { factors, judge: judge?, remarks, unsupported })?;
+    let mut plan = assemble(
+        parsed,
+        text,
+        name,
+        Parts { factors, limits: limits?, judge: judge?, remarks, unsupported },
+    )?;
     judge_feasible_metrics(&mut plan, metrics.is_some(), metrics.or(measured)?);
     Some(plan)
 }
@@ -90,6 +103,7 @@ impl Checker<'_> {
             values: shares.value.iter().map(located).collect(),
             reference: None,
             level: Some(Located { value: Plot::Sub, position }),
+            only: None,
         });
     }
 
@@ -158,7 +172,11 @@ impl Checker<'_> {
             let key = template.path().to_owned();
             let has_instances =
                 key == "load.target" || ["server.", "phases."].iter().any(|table| key.starts_with(table));
-            let is_known = |name: &&str| *name == SCRATCH || (has_instances && *name == INSTANCE);
+            let is_known = |name: &&str| {
+                *name == SCRATCH
+                    || (has_instances && *name == INSTANCE)
+                    || (*name == BUILD && parsed.build.is_some() && key != "build.revision")
+            };
             for name in template.names().into_iter().filter(|name| !is_known(name)) {
                 let kind = match (factors.iter().find(|f| f.name == name), template.key().placeholders) {
                     (None, _) => ProblemKind::UnknownPlaceholder {
@@ -215,15 +233,39 @@ impl Checker<'_> {
     }
 
     /// Checks that every value with placeholders is valid in every cell.
-    fn values(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
+    fn values(&mut self, parsed: &ParsedPlan, factors: &[Factor], (cells, limits): (&[Levels], &Limits)) {
+        // A variable of one configuration has a value only there.
+        let variables = parsed.server.iter().flat_map(|server| &server.env);
+        let owners: BTreeMap<&str, (String, String)> = variables
+            .filter_map(|variable| {
+                let owner = matrix::owners(&variable.only.as_ref()?.value, factors).pop()?;
+                Some((variable.value.path.as_str(), owner))
+            })
+            .collect();
         for template in templates(parsed) {
             let used: BTreeSet<&str> = template.names().into_iter().collect();
-            let factors: Vec<Factor> =
-                factors.iter().filter(|f| used.contains(f.name.as_str())).cloned().collect();
-            let mut cautions: Vec<String> = Vec::new();
-            for whole in matrix::cells(&factors, Plot::Whole) {
-                for sub in matrix::cells(&factors, Plot::Sub) {
-                    let cell = matrix::merged(&whole, &sub);
+            let is_used = |name: &str| used.contains(name);
+            let owner = owners.get(template.path());
+            let has_it = |cell: &&Levels| owner.is_none_or(|(factor, level)| cell.get(factor) == Some(level));
+            let (mut cautions, mut seen): (Vec<String>, BTreeSet<Levels>) = (Vec::new(), BTreeSet::new());
+            for whole in cells.iter().filter(has_it) {
+                let cell: Levels = whole.clone().into_iter().filter(|(name, _)| is_used(name)).collect();
+                let mut nested =
+                    limits.only.iter().filter(|(name, _)| is_used(name) && !cell.contains_key(*name));
+                if let Some((name, _)) = nested.next() {
+                    let kind = ProblemKind::BadValue {
+                        key: template.path().to_owned(),
+                        found: format!("`{{{name}}}` at {}", matrix::named(whole)),
+                        expected: format!(
+                            "no `{{{name}}}` where the factor does not exist; [server.env.LEVEL] may use it, and \
+                             commands may use `$BAKEOFF_{}`",
+                            name.replace('-', "_")
+                        ),
+                    };
+                    self.problem(template.position(), kind);
+                    break;
+                }
+                if seen.insert(cell.clone()) {
                     self.problems.extend(template.problem(&cell));
                     cautions.extend(template.cautions(&cell));
                 }
@@ -289,14 +331,11 @@ impl Checker<'_> {
 
     /// Checks that the keys of the load are consistent in every cell, if each is valid by itself; reports one
     /// cell only.
-    fn together(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
+    fn together(&mut self, parsed: &ParsedPlan, factors: &[Factor], cells: &[Levels]) {
         if !self.problems.is_empty() {
             return;
         }
-        let subs = matrix::cells(factors, Plot::Sub);
-        let cells = matrix::cells(factors, Plot::Whole);
-        let mut all = cells.iter().flat_map(|whole| subs.iter().map(|sub| matrix::merged(whole, sub)));
-        self.problems.extend(all.find_map(|levels| parsed.load.conflict(&levels)));
+        self.problems.extend(cells.iter().find_map(|levels| parsed.load.conflict(levels)));
         self.script(parsed, factors);
     }
 
@@ -311,18 +350,6 @@ impl Checker<'_> {
             );
             self.remark(define.position, text);
         }
-    }
-
-    /// Whether the number of trials is known and not too large.
-    fn count(&mut self, design: &ParsedDesign, factors: &[Factor]) -> bool {
-        // 128 factors of two levels are more cells than this type holds.
-        let cells = factors.iter().fold(1_u128, |cells, f| cells.saturating_mul(f.values.len() as u128));
-        let Some(blocks) = &design.blocks else { return cells <= u128::from(TRIALS_MAX) };
-        let trials = cells.saturating_mul(u128::from(blocks.value));
-        if trials > u128::from(TRIALS_MAX) {
-            self.problem(blocks.position, ProblemKind::TooManyTrials { trials, limit: TRIALS_MAX });
-        }
-        trials <= u128::from(TRIALS_MAX)
     }
 
     fn environment(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
@@ -353,15 +380,14 @@ impl Checker<'_> {
         }
     }
 
-    fn budget(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
+    fn budget(&mut self, parsed: &ParsedPlan, cells: &[Levels]) {
         let (design, phases) = (&parsed.design, &parsed.phases);
         let (Some(budget), Some(blocks), Some(warmup), Some(measure), Some(cooldown)) =
             (&design.time_budget, &design.blocks, &phases.warmup_min, &phases.measure, &phases.cooldown)
         else {
             return;
         };
-        let count = |f: &Factor| u32::try_from(f.values.len()).unwrap_or(u32::MAX);
-        let cells = factors.iter().fold(1_u32, |cells, f| cells.saturating_mul(count(f)));
+        let cells = u32::try_from(cells.len()).unwrap_or(u32::MAX);
         let each = warmup.value + measure.value + cooldown.value;
         let needed = each.saturating_mul(cells.saturating_mul(blocks.value));
         if needed > budget.value {
@@ -520,6 +546,8 @@ fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
     };
     let commands = parsed.phases.setup.iter().chain(prepare).chain(&parsed.phases.verify);
     let commands = commands.chain(parsed.values.iter().map(|v| &v.run));
+    let commands = commands.chain(parsed.build.iter().map(|build| &build.run));
+    all.extend(parsed.build.iter().filter_map(|build| any(build.revision.as_ref())));
     all.extend(commands.filter_map(|run| any(run.run.as_ref())));
     all
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use record::bakeoff::Plot;
+use record::quantity;
 
 use crate::matrix;
 use crate::plan::Plan;
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 pub struct Estimate {
     /// Configurations: combinations of whole-plot values.
     pub configurations: u32,
-    /// Cells within a series: combinations of sub-plot values.
+    /// Cells within a series: combinations of sub-plot values; the most, if series differ.
     pub cells_per_series: u32,
     /// Blocks.
     pub blocks: u32,
@@ -26,13 +26,29 @@ pub struct Estimate {
     pub time_min: Duration,
 }
 
+/// `2 configurations x 7 cells x 6 blocks`; `9 cells in 2 configurations x 6 blocks` if the configurations
+/// have different numbers of cells.
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plural = |n: u32, word: &str| quantity::plural(n.into(), word);
+        let (configurations, blocks) =
+            (plural(self.configurations, "configuration"), plural(self.blocks, "block"));
+        if self.series * self.cells_per_series == self.trials {
+            write!(f, "{configurations} x {} x {blocks}", plural(self.cells_per_series, "cell"))
+        } else {
+            write!(f, "{} in {configurations} x {blocks}", plural(self.trials / self.blocks.max(1), "cell"))
+        }
+    }
+}
+
 impl Plan {
     /// Size and duration of the plan.
     pub fn estimate(&self) -> Estimate {
-        let configurations = count(self.configurations().len());
-        let cells_per_series = count(matrix::cells(&self.factors, Plot::Sub).len());
+        let all = matrix::series(&self.factors, &self.limits);
+        let configurations = count(all.len());
+        let cells_per_series = count(all.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default());
         let series = configurations * self.blocks;
-        let trials = series * cells_per_series;
+        let trials = self.blocks * count(all.iter().map(|(_, cells)| cells.len()).sum());
         let each = self.warmup.min + self.measure + self.cooldown;
         Estimate {
             configurations,

@@ -140,7 +140,7 @@ impl Experiment {
             Self::Scale(plan) => plan.cells(),
             Self::Sweep(plan) => plan.cells(),
         };
-        order::draw(self.seed(), self.rounds(), &[Levels::new()], &cells)
+        order::draw(self.seed(), self.rounds(), &[(Levels::new(), cells)])
     }
 }
 

@@ -1,11 +1,12 @@
 //! Feasibility of the judged metrics in the plan's phases, known before the run.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use record::bakeoff::{Metric, Plot, blocks_min};
+use record::bakeoff::{Levels, Metric, Plot, blocks_min};
 use record::load::{Loop, Think};
 
-use crate::load::ParsedRate;
+use crate::load::{ParsedRate, RATE};
 use crate::matrix;
 use crate::plan::Plan;
 
@@ -73,15 +74,31 @@ impl Plan {
     /// Comparisons of the plan, as far as known before the run: configurations against the reference, times
     /// conditions, times metrics.
     pub fn comparisons(&self) -> u32 {
-        let against = self.configurations().len().saturating_sub(1);
-        let cells = matrix::cells(&self.factors, Plot::Sub).len();
+        // Over several rates, CPU time per event is a single slope.
+        let rate = self.rate_factor();
+        let [points, slopes] = [None, rate].map(|without| self.compared(without));
         let of = |judged: &JudgedMetric| match (&judged.feasibility, judged.metric) {
             (Feasibility::No { everywhere: true, .. }, _) => 0,
-            // Over several rates, the metric is a single slope.
-            (_, Metric::CpuPerEvent) => against * cells / self.rates().max(1),
-            _ => against * cells,
+            (_, Metric::CpuPerEvent) => slopes,
+            _ => points,
         };
         u32::try_from(self.judged_metrics().iter().map(of).sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// Pairs of a configuration and the reference in the same condition.
+    ///
+    /// - `without`: a factor that is not part of a condition.
+    fn compared(&self, without: Option<&str>) -> usize {
+        let mut sides: BTreeSet<(Levels, Levels)> = BTreeSet::new();
+        for cell in self.cells() {
+            let (side, mut condition) = matrix::split(&cell, &self.factors);
+            condition.retain(|name, _| Some(name.as_str()) != without);
+            sides.insert((side, condition));
+        }
+        let is_reference = |side: &Levels| matrix::is_reference(side, &self.factors);
+        let known: BTreeSet<&Levels> =
+            sides.iter().filter(|(side, _)| is_reference(side)).map(|(_, condition)| condition).collect();
+        sides.iter().filter(|(side, condition)| !is_reference(side) && known.contains(condition)).count()
     }
 
     fn judged_metric(&self, metric: Metric) -> JudgedMetric {
@@ -198,18 +215,17 @@ impl Plan {
         Feasibility::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
     }
 
-    /// Number of rates in a series, if a sub-plot factor alone determines the rate.
-    fn rates(&self) -> usize {
-        let rate = match &self.load.rate {
-            Some(ParsedRate::Plain(rate)) => rate,
-            Some(ParsedRate::Shares(shares)) => return shares.value.len(),
-            _ => return 1,
+    /// Sub-plot factor that alone determines the rate, if it has several levels.
+    fn rate_factor(&self) -> Option<&str> {
+        let names: Vec<&str> = match &self.load.rate {
+            Some(ParsedRate::Plain(rate)) => rate.template.names().collect(),
+            Some(ParsedRate::Shares(_)) => vec![RATE],
+            _ => return None,
         };
-        let names: Vec<&str> = rate.template.names().collect();
         let says = |f: &&record::bakeoff::Factor| f.plot == Plot::Sub && names.contains(&f.name.as_str());
         match self.factors.iter().filter(says).collect::<Vec<_>>()[..] {
-            [factor] if factor.values.len() > 1 => factor.values.len(),
-            _ => 1,
+            [factor] if factor.values.len() > 1 => Some(&factor.name),
+            _ => None,
         }
     }
 }

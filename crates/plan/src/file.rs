@@ -14,8 +14,8 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    ParsedDesign, ParsedFactor, ParsedFile, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare,
-    ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    ParsedBuild, ParsedDesign, ParsedFactor, ParsedFile, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan,
+    ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
 use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
@@ -65,6 +65,10 @@ impl<'a> Reader<'a> {
                 let section = self.child(&root, "design");
                 self.design(section)
             },
+            build: {
+                let section = self.child(&root, "build");
+                section.entries.is_some().then(|| self.build(section))
+            },
             load: {
                 let section = self.child(&root, "load");
                 self.load(section)
@@ -100,8 +104,9 @@ impl<'a> Reader<'a> {
                 let values = self.levels(&mut section);
                 let reference = self.take(&mut section, "reference", text);
                 let level = self.take(&mut section, "level", Plot::from_word);
+                let only = self.combination(&mut section, "only");
                 self.finish(&section);
-                ParsedFactor { name, values, reference, level }
+                ParsedFactor { name, values, reference, level, only }
             })
             .collect()
     }
@@ -139,9 +144,20 @@ impl<'a> Reader<'a> {
             blocks: self.take(&mut section, "blocks", whole),
             seed: self.take(&mut section, "seed", whole),
             time_budget: self.take(&mut section, "time_budget", duration),
+            sequential: self.take(&mut section, "sequential", boolean),
+            exclude: self.combinations(&mut section, "exclude"),
+            include: self.combinations(&mut section, "include"),
         };
         self.finish(&section);
         design
+    }
+
+    fn build(&mut self, mut section: Section<'a>) -> ParsedBuild {
+        let s = &mut section;
+        let source = self.take(s, "source", text);
+        let revision = self.template(s, "revision", text);
+        let env = self.list(s, "env");
+        ParsedBuild { source, revision, env, run: self.run(section) }
     }
 
     fn load(&mut self, mut section: Section<'a>) -> LoadKeys {

@@ -3,16 +3,19 @@
 //! One declaration, four uses: the reader takes kinds and defaults from here, messages say from here what was
 //! expected, the JSON Schema is written from here, and a test holds `docs/plans.md` against it.
 
+mod design;
 mod kind;
 mod load;
 
 use std::time::Duration;
 
-use record::bakeoff::{Metric, Plot};
+use record::bakeoff::Metric;
 use record::load::settings::{self, Values};
 
+use self::kind::{
+    ANY_TIME, BOOL, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form, key, whole, word,
+};
 pub(crate) use self::kind::{Key, Kind, Need, Placeholders};
-use self::kind::{WITHOUT_IT_NONE, key};
 
 /// A table of a plan.
 #[derive(Debug)]
@@ -29,31 +32,8 @@ pub(crate) fn table(path: &str) -> &'static Table {
     TABLES.iter().find(|t| t.path == path).expect("callers name tables that are declared below")
 }
 
-const TEXT: Kind = Kind::Value(Values::Text);
-const TEXTS: Kind = Kind::Value(Values::Texts);
-const BOOL: Kind = Kind::Value(Values::Switch);
-const ANY_TIME: Kind = at_least(Duration::ZERO);
 const SERVER: Placeholders = Placeholders::WholePlot { because: "one server runs for the whole series" };
 
-const fn whole(min: u64, max: u64) -> Kind {
-    Kind::Value(Values::Whole { min, max })
-}
-
-const fn at_least(min: Duration) -> Kind {
-    Kind::Value(Values::Duration { min })
-}
-
-const fn form(expected: &'static str) -> Kind {
-    Kind::Value(Values::Form(expected))
-}
-
-const fn word(words: fn() -> Vec<&'static str>) -> Kind {
-    Kind::Value(Values::Word(words))
-}
-
-fn plots() -> Vec<&'static str> {
-    Plot::ALL.iter().map(|p| p.word()).collect()
-}
 fn metrics() -> Vec<&'static str> {
     Metric::OF_LOADS.iter().map(|m| m.word()).collect()
 }
@@ -92,60 +72,20 @@ pub(crate) const TABLES: &[Table] = &[
         path: "factors.*",
         need: Need::Optional("one configuration"),
         meaning: "a factor, which the plan varies; other keys use its value as `{name}`",
-        keys: &[
-            key(
-                "values",
-                Kind::Levels,
-                Need::Required,
-                "[\"delete\", \"wal\"]",
-                "its values, without duplicates",
-            ),
-            key(
-                "reference",
-                Kind::Scalar,
-                Need::Optional("the value of a whole-plot factor with one value; an error if it has several"),
-                "\"delete\"",
-                "the value that the others are compared with; whole-plot factors only",
-            ),
-            key(
-                "level",
-                word(plots),
-                Need::Required,
-                "\"whole-plot\"",
-                "whole-plot: each value gets a fresh server, with its data rebuilt and warmed up; sub-plot: \
-                 all values run on the same server",
-            ),
-        ],
+        keys: design::FACTOR,
     },
     Table {
         path: "design",
         need: Need::Required,
         meaning: "number and order of the trials",
-        keys: &[
-            key(
-                "blocks",
-                whole(1, 1_000),
-                Need::Required,
-                "6",
-                "number of blocks; a block runs one series of every configuration, in random order",
-            ),
-            key(
-                "seed",
-                Kind::Value(settings::SEED.values),
-                Need::Setting { default: settings::SEED.default_text(), is_listed: true },
-                "20261121",
-                "random seed of the order and of the load",
-            ),
-            key(
-                "time_budget",
-                at_least(Duration::from_millis(1)),
-                Need::Optional("no limit"),
-                "\"14h\"",
-                "longest duration of the bake-off; `plan check` refuses a plan whose warm-up, measured \
-                 phases and cool-down alone exceed it; at run time, setup, start and prepare count too, and \
-                 `run` prints a note if it will not suffice",
-            ),
-        ],
+        keys: design::DESIGN,
+    },
+    Table {
+        path: "build",
+        need: Need::Optional("nothing is built"),
+        meaning: "a command that builds what is compared, once for each content, before the first trial; other \
+             keys use the folder of its output as `{build}`",
+        keys: design::BUILD,
     },
     Table {
         path: "load",
@@ -572,4 +512,3 @@ const RUN_TIMEOUT: Key = key(
     "\"5m\"",
     "time limit; bakeoff then kills the command's process group, and the command has failed",
 );
-const RUN_RETRIES: Key = key("retries", whole(0, 100), Need::Default("0"), "2", "retries after a failure");

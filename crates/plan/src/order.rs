@@ -7,8 +7,8 @@
 //! A number below n is x mod n for the first x that is below the largest multiple of n in 64 bits: no value
 //! is favored. A list is shuffled by Fisher and Yates: for i from its last index down to 1, swap i with a
 //! number below i + 1. For each block the configurations are shuffled; then, in the resulting order, the
-//! cells of each configuration. Both lists start in the order of `matrix::cells`. Nothing else draws from the
-//! stream.
+//! cells of each configuration. Both lists start in the order of `matrix::series`. Nothing else draws from
+//! the stream.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -24,16 +24,18 @@ pub fn shuffled(seed: u64, number: u32, n: usize) -> Vec<usize> {
 }
 
 /// All trials, in the order drawn.
-pub(crate) fn draw(seed: u64, blocks: u32, whole: &[Levels], sub: &[Levels]) -> Vec<Trial> {
+///
+/// - `configurations`: each with its cells.
+pub(crate) fn draw(seed: u64, blocks: u32, configurations: &[(Levels, Vec<Levels>)]) -> Vec<Trial> {
     let mut stream = Stream::new(seed);
     let mut trials = Vec::new();
     let mut series = 0;
     for block in 1..=blocks {
-        let mut configurations: Vec<&Levels> = whole.iter().collect();
-        stream.shuffle(&mut configurations);
-        for configuration in configurations {
+        let mut drawn: Vec<&(Levels, Vec<Levels>)> = configurations.iter().collect();
+        stream.shuffle(&mut drawn);
+        for (configuration, cells) in drawn {
             series += 1;
-            let mut cells: Vec<&Levels> = sub.iter().collect();
+            let mut cells: Vec<&Levels> = cells.iter().collect();
             stream.shuffle(&mut cells);
             for (cell, position) in cells.into_iter().zip(1..) {
                 let index = u32::try_from(trials.len()).expect("check limits the number of trials");
@@ -87,6 +89,11 @@ mod tests {
 
     fn levels(name: &str, values: &[&str]) -> Vec<Levels> {
         values.iter().map(|&v| Levels::from([(name.to_owned(), v.to_owned())])).collect()
+    }
+
+    fn draw(seed: u64, blocks: u32, whole: &[Levels], sub: &[Levels]) -> Vec<Trial> {
+        let each: Vec<_> = whole.iter().map(|configuration| (configuration.clone(), sub.to_vec())).collect();
+        super::draw(seed, blocks, &each)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use record::gate::{GateRule, OnInconclusive};
 
 use crate::error::Located;
 use crate::load::LoadKeys;
+use crate::matrix::Pattern;
 use crate::phases::When;
 use crate::reader::Resolved;
 use crate::server::{Command, Ready, Scheduler, StopSignal};
@@ -18,6 +19,7 @@ pub(crate) struct ParsedFactor {
     pub(crate) values: Vec<Located<String>>,
     pub(crate) reference: Option<Located<String>>,
     pub(crate) level: Option<Located<Plot>>,
+    pub(crate) only: Option<Located<Pattern>>,
 }
 
 #[derive(Debug)]
@@ -25,6 +27,18 @@ pub(crate) struct ParsedDesign {
     pub(crate) blocks: Option<Located<u32>>,
     pub(crate) seed: Option<Located<u64>>,
     pub(crate) time_budget: Option<Located<Duration>>,
+    pub(crate) sequential: Option<Located<bool>>,
+    pub(crate) exclude: Vec<Located<Pattern>>,
+    pub(crate) include: Vec<Located<Pattern>>,
+}
+
+/// Command that builds what is compared.
+#[derive(Debug)]
+pub(crate) struct ParsedBuild {
+    pub(crate) run: ParsedRun,
+    pub(crate) source: Option<Located<String>>,
+    pub(crate) revision: Option<Templated<String>>,
+    pub(crate) env: Option<Located<Vec<String>>>,
 }
 
 /// Environment variable of the server.
@@ -120,6 +134,7 @@ pub(crate) struct ParsedPlan {
     pub(crate) question: Option<Located<String>>,
     pub(crate) factors: Vec<ParsedFactor>,
     pub(crate) design: ParsedDesign,
+    pub(crate) build: Option<ParsedBuild>,
     pub(crate) load: LoadKeys,
     pub(crate) server: Option<ParsedServer>,
     pub(crate) phases: ParsedPhases,

@@ -21,6 +21,15 @@ pub(crate) enum PreparePlan {
     Run(RunPlan),
 }
 
+/// The build of a plan, as written.
+#[derive(Debug, Clone)]
+pub(crate) struct BuildPlan {
+    pub(crate) run: RunPlan,
+    pub(crate) source: Option<String>,
+    pub(crate) revision: Option<Templated<String>>,
+    pub(crate) env: Vec<String>,
+}
+
 /// Time at which the command of a value runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {

@@ -1,5 +1,6 @@
 //! An executable plan: the part that the runner, the archive and the report read.
 
+mod builds;
 mod rates;
 
 use std::collections::BTreeMap;
@@ -11,10 +12,12 @@ use record::gate::{Gate, GateRule};
 use record::load::{LoadSettings, PreparePolicy, ScriptFile};
 use record::target::Target;
 
+pub use self::builds::Build;
 pub use self::rates::RateToFind;
 use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings, instance_folder};
-use crate::phases::{Prepare, PreparePlan, RunPlan, ServerValues, Step, ValuePlan, Warmup, When};
+use crate::matrix::Limits;
+use crate::phases::{BuildPlan, Prepare, PreparePlan, RunPlan, ServerValues, Step, ValuePlan, Warmup, When};
 use crate::reader::Resolved;
 use crate::secret::Reference;
 use crate::server::{ServerPlan, ServerSpec};
@@ -30,9 +33,11 @@ pub struct Plan {
     pub(crate) title: String,
     pub(crate) question: String,
     pub(crate) factors: Vec<Factor>,
+    pub(crate) limits: Limits,
     pub(crate) blocks: u32,
     pub(crate) seed: u64,
     pub(crate) time_budget: Option<Duration>,
+    pub(crate) build: Option<BuildPlan>,
     pub(crate) load: LoadKeys,
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
@@ -55,6 +60,8 @@ pub struct Plan {
     pub(crate) shortened: bool,
     /// Rates that were found, by the levels of the other sub-plot factors.
     pub(crate) found: BTreeMap<Levels, f64>,
+    /// Folders of what was built, by configuration.
+    pub(crate) built: BTreeMap<Levels, String>,
     pub(crate) against_itself: Option<u32>,
 }
 
@@ -197,6 +204,13 @@ impl Plan {
     /// The design cannot answer a gate: too few blocks, or no configuration to compare.
     pub fn with_gates(&self, gates: &[Gate]) -> Result<Self, ProblemKind> {
         let mut plan = self.clone();
+        if self.judge.sequential && !gates.is_empty() {
+            return Err(ProblemKind::BadValue {
+                key: "design.sequential".to_owned(),
+                found: "true".to_owned(),
+                expected: "no gates: a gate needs every block of every configuration".to_owned(),
+            });
+        }
         for gate in gates {
             unanswerable(gate, plan.blocks, plan.judge.alpha, &plan.factors).map_or(Ok(()), Err)?;
             plan.judge.gates.push(*gate);
@@ -251,7 +265,7 @@ impl Plan {
 
     /// Whether the plan has too few blocks for any claim at its alpha.
     pub fn exploratory(&self) -> bool {
-        self.blocks < blocks_min(self.judge.alpha)
+        self.blocks < blocks_min(self.judge.alpha_at_end())
     }
 
     /// Whether the plan comes from [`Plan::shortened`].
@@ -259,9 +273,19 @@ impl Plan {
         self.shortened
     }
 
-    /// All configurations: one value of each whole-plot factor.
+    /// All configurations: one value of each whole-plot factor that exists in them.
     pub fn configurations(&self) -> Vec<Levels> {
-        matrix::cells(&self.factors, Plot::Whole)
+        matrix::series(&self.factors, &self.limits).into_iter().map(|(whole, _)| whole).collect()
+    }
+
+    /// All cells that are measured in a block.
+    pub fn cells(&self) -> Vec<Levels> {
+        matrix::cells(&self.factors, &self.limits)
+    }
+
+    /// Number of combinations of all levels of all factors.
+    pub fn grid(&self) -> usize {
+        self.factors.iter().map(|factor| factor.values.len()).product()
     }
 
     /// Names of the whole-plot factors, which have one value per series.
@@ -271,13 +295,12 @@ impl Plan {
 
     /// All trials, in the order drawn.
     pub fn trials(&self) -> Vec<Trial> {
-        let whole = self.configurations();
-        order::draw(self.seed, self.blocks, &whole, &matrix::cells(&self.factors, Plot::Sub))
+        order::draw(self.seed, self.blocks, &matrix::series(&self.factors, &self.limits))
     }
 
     /// Target of the load of a cell.
     pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
-        self.load.target_of(levels, scratch, self.instances())
+        self.load.target_of(&self.at(levels), scratch, self.instances())
     }
 
     /// Number of instances of the server; 1 without a server.
@@ -319,13 +342,13 @@ impl Plan {
             found_per_s: self.found_per_s(&trial.levels),
             instances: self.instances(),
         };
-        self.load.settings(&trial.levels, scratch, &phases)
+        self.load.settings(&self.at(&trial.levels), scratch, &phases)
     }
 
     /// Instances of the server of a series, in order; empty if the plan has no server.
     pub fn servers(&self, levels: &Levels, scratch: &Path) -> Vec<ServerSpec> {
         let Some(server) = &self.server else { return Vec::new() };
-        let numbers = 1..=server.instances;
+        let (numbers, levels) = (1..=server.instances, &self.at(levels));
         numbers.map(|i| server.of(levels, &self.instance_folder(scratch, i), i)).collect()
     }
 
@@ -347,7 +370,7 @@ impl Plan {
 
     /// Whether the plan has commands other than those of its load: a server, setup, prepare, verify, values.
     pub fn has_commands(&self) -> bool {
-        let prepares = matches!(self.prepare, PreparePlan::Run(_));
+        let prepares = matches!(self.prepare, PreparePlan::Run(_)) || self.build.is_some();
         let is_any = self.setup.is_some() || self.verify.is_some() || !self.values.is_empty();
         self.has_server() || prepares || is_any
     }
@@ -359,13 +382,15 @@ impl Plan {
 
     /// Command before the start of an instance of the server, numbered from 1.
     pub fn setup(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
-        let (levels, scratch) = (of_instance(levels, number), self.instance_folder(scratch, number));
+        let (levels, scratch) =
+            (of_instance(&self.at(levels), number), self.instance_folder(scratch, number));
         self.setup.as_ref().map(|run| run.step(&levels, &scratch))
     }
 
     /// Source of the data set of a series; a command is that of an instance, numbered from 1.
     pub fn prepare(&self, levels: &Levels, scratch: &Path, number: u32) -> Prepare {
-        let (levels, scratch) = (&of_instance(levels, number), &self.instance_folder(scratch, number));
+        let (levels, scratch) =
+            (&of_instance(&self.at(levels), number), &self.instance_folder(scratch, number));
         match &self.prepare {
             PreparePlan::Builtin => Prepare::Builtin,
             PreparePlan::Nothing => Prepare::Nothing,
@@ -376,7 +401,8 @@ impl Plan {
     /// Command that checks data set and configuration after each measured phase, for an instance, numbered
     /// from 1.
     pub fn verify(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
-        let (levels, scratch) = (of_instance(levels, number), self.instance_folder(scratch, number));
+        let (levels, scratch) =
+            (of_instance(&self.at(levels), number), self.instance_folder(scratch, number));
         self.verify.as_ref().map(|run| run.step(&levels, &scratch))
     }
 
@@ -384,7 +410,7 @@ impl Plan {
     /// number last.
     pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
         let at_end = self.values.iter().filter(|value| value.when == When::End);
-        at_end.map(|value| (value.name.clone(), value.run.step(levels, scratch))).collect()
+        at_end.map(|value| (value.name.clone(), value.run.step(&self.at(levels), scratch))).collect()
     }
 
     /// The server's own numbers at the end of each interval.
@@ -400,7 +426,7 @@ impl Plan {
     fn told_by_server(&self, when: When, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
         let of = |value: &ValuePlan| ServerValues {
             name: value.name.clone(),
-            step: value.run.step(levels, scratch),
+            step: value.run.step(&self.at(levels), scratch),
             keep: value.keep.clone(),
         };
         self.values.iter().filter(|value| value.when == when).map(of).collect()
@@ -444,6 +470,7 @@ impl Plan {
         };
         let commands = self.setup.iter_mut().chain(prepare).chain(&mut self.verify);
         let commands = commands.chain(self.values.iter_mut().map(|v| &mut v.run));
+        let commands = commands.chain(self.build.as_mut().map(|build| &mut build.run));
         all.extend(commands.map(|run| &mut run.run.template));
         all
     }
@@ -493,6 +520,7 @@ impl Plan {
         let mut plan = self.against_itself(1);
         plan.blocks = 3;
         plan.control_arm = false;
+        plan.judge.sequential = false;
         plan.warmup.judge.clear();
         let trials = plan.estimate().trials;
         let rest = (time / trials).checked_sub(plan.warmup.min + plan.cooldown).unwrap_or_default();

@@ -8,8 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest};
 use crate::keys::{self, Key, Kind, Need, Placeholders};
+use crate::matrix::Pattern;
 use crate::template::{Template, Templated};
-use crate::value::{masked, shown, text_for};
+use crate::value::{masked, scalar, shown, text_for};
 
 /// Key with its value in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -284,6 +285,43 @@ impl<'a> Reader<'a> {
         texts.map(|value| Located { value, position: found.position })
     }
 
+    /// Levels of factors: `{ allocator = "jemalloc", threads = [1, 2] }`.
+    pub(crate) fn combination(
+        &mut self,
+        section: &mut Section<'a>,
+        name: &'static str,
+    ) -> Option<Located<Pattern>> {
+        let found = self.find(section, name)?;
+        let value = pattern(&found.value);
+        if value.is_none() {
+            self.bad_found(&found);
+        }
+        value.map(|value| Located { value, position: found.position })
+    }
+
+    /// List of levels of factors, each at its position.
+    pub(crate) fn combinations(
+        &mut self,
+        section: &mut Section<'a>,
+        name: &'static str,
+    ) -> Vec<Located<Pattern>> {
+        let Some(found) = self.find(section, name) else { return Vec::new() };
+        let items = found.value.as_array().into_iter().flatten();
+        let each: Option<Vec<Located<Pattern>>> = items
+            .map(|item| {
+                let position = self.lines.position(&item.span());
+                Some(Located { value: pattern(item.get_ref())?, position })
+            })
+            .collect();
+        match each.filter(|_| found.value.is_array()) {
+            Some(each) => each,
+            None => {
+                self.bad_found(&found);
+                Vec::new()
+            }
+        }
+    }
+
     /// Notes every undeclared key of the table.
     pub(crate) fn finish(&mut self, section: &Section<'a>) {
         let declared: BTreeSet<_> = section.declared.keys.iter().map(|k| k.name).collect();
@@ -291,8 +329,8 @@ impl<'a> Reader<'a> {
         let mut known: Vec<&str> = section.declared.keys.iter().map(|k| k.name).collect();
         if section.path.is_empty() {
             known.extend([
-                "factors", "design", "load", "server", "phases", "observe", "values", "judge", "gate",
-                "report",
+                "factors", "design", "build", "load", "server", "phases", "observe", "values", "judge",
+                "gate", "report",
             ]);
         }
         for (name, _) in section.entries.into_iter().flatten() {
@@ -328,6 +366,24 @@ impl<'a> Reader<'a> {
         let kind = ProblemKind::BadValue { key: path.to_owned(), found, expected };
         self.problems.push(Problem { position, kind });
     }
+}
+
+/// Levels of factors; `None` if a value is not a level, or without any level.
+fn pattern(value: &DeValue<'_>) -> Option<Pattern> {
+    let levels = |value: &DeValue<'_>| -> Option<Vec<String>> {
+        match value.as_array() {
+            Some(items) => items.iter().map(|item| scalar(item.get_ref())).collect(),
+            None => scalar(value).map(|level| vec![level]),
+        }
+    };
+    let pairs = value.as_table()?.iter();
+    let pattern: Option<Pattern> = pairs
+        .map(|(name, value)| {
+            let levels = levels(value.get_ref()).filter(|levels| !levels.is_empty())?;
+            Some((name.get_ref().to_string(), levels))
+        })
+        .collect();
+    pattern.filter(|pattern| !pattern.is_empty())
 }
 
 type Entry<'a> = (&'a toml::Spanned<toml::de::DeString<'a>>, &'a toml::Spanned<DeValue<'a>>);

@@ -70,6 +70,8 @@ fn kind_schema(table: &Table, key: &Key) -> Value {
         Kind::Levels => json!({
             "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": ["string", "number", "boolean"] }
         }),
+        Kind::Combination => combination(),
+        Kind::Combinations => json!({ "type": "array", "items": combination() }),
         Kind::Words(words) => json!({ "type": "array", "uniqueItems": true, "items": { "enum": words() } }),
         Kind::Between { above, below } => {
             json!({ "type": "number", "exclusiveMinimum": above, "exclusiveMaximum": below })
@@ -77,6 +79,16 @@ fn kind_schema(table: &Table, key: &Key) -> Value {
         Kind::Rate => json!({ "type": ["string", "number", "array", "object"] }),
         Kind::Table { or } => table_kind(table, key, or),
     }
+}
+
+/// Levels of some factors, several of each.
+fn combination() -> Value {
+    let level = json!({ "type": ["string", "number", "boolean"] });
+    json!({
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": { "anyOf": [level, { "type": "array", "minItems": 1, "items": level }] }
+    })
 }
 
 fn value_schema(values: Values) -> Value {

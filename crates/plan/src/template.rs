@@ -17,6 +17,12 @@ pub(crate) const SCRATCH: &str = "scratch";
 /// Placeholder for the number of an instance of the server, from 1.
 pub(crate) const INSTANCE: &str = "instance";
 
+/// Placeholder for the folder of what `[build]` built for a configuration.
+pub(crate) const BUILD: &str = "build";
+
+/// Folder in texts that are checked before anything is built.
+const NOT_BUILT: &str = "/build";
+
 /// Levels with the number of an instance among them.
 pub(crate) fn of_instance(levels: &Levels, number: u32) -> Levels {
     let mut levels = levels.clone();
@@ -130,7 +136,9 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => scanner.pass(text),
-                Part::Name { name, is_raw } if name != SCRATCH && name != INSTANCE => {
+                Part::Name { name, is_raw }
+                    if name != SCRATCH && name != INSTANCE && levels.contains_key(name) =>
+                {
                     let level = levels.get(name).map_or("", String::as_str);
                     let shown = level.escape_debug();
                     let variable = name.replace('-', "_");
@@ -184,6 +192,8 @@ impl Template {
                     let value = match name.as_str() {
                         SCRATCH => scratch,
                         INSTANCE => levels.get(INSTANCE).map_or("1", String::as_str),
+                        // A factor may have this name in a plan that builds nothing.
+                        BUILD => levels.get(BUILD).map_or(NOT_BUILT, String::as_str),
                         _ => levels.get(name).expect("placeholders are checked against the factors"),
                     };
                     if *is_raw {

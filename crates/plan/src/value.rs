@@ -29,7 +29,7 @@ pub(crate) fn text_for(kind: Kind, value: &DeValue<'_>) -> Option<String> {
         Kind::Between { .. } => value.is_integer() || value.is_float(),
         Kind::Rate => value.is_str() || value.is_integer() || value.is_float(),
         Kind::Scalar => true,
-        Kind::Levels | Kind::Table { .. } => false,
+        Kind::Levels | Kind::Combination | Kind::Combinations | Kind::Table { .. } => false,
     };
     if fits { scalar(value) } else { None }
 }

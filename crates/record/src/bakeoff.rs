@@ -121,6 +121,28 @@ pub struct Judge {
     pub metrics: Vec<Metric>,
     /// Conditions on the result, in the order of the plan.
     pub gates: Vec<Gate>,
+    /// Whether a configuration is dropped as soon as it is beaten.
+    pub sequential: bool,
+}
+
+/// Share of alpha for dropping, in a sequential design.
+pub const SEQUENTIAL_SHARE: f64 = 0.2;
+
+impl Judge {
+    /// Rate of false alarms that is left for the judgement at the end.
+    pub fn alpha_at_end(&self) -> f64 {
+        if self.sequential { self.alpha_by(1.0 - SEQUENTIAL_SHARE) } else { self.alpha }
+    }
+
+    /// Rate of false alarms of dropping, in a sequential design.
+    pub fn alpha_of_dropping(&self) -> f64 {
+        self.alpha_by(SEQUENTIAL_SHARE)
+    }
+
+    /// Share of alpha without the last digits, which binary fractions leave: it is printed.
+    fn alpha_by(&self, share: f64) -> f64 {
+        (self.alpha * share * 1e12).round() / 1e12
+    }
 }
 
 /// Smallest p that the exact sign-flip test over `blocks` blocks can yield: 2 of 2^R.

@@ -10,7 +10,7 @@ use record::run::{Run, RunState};
 use crate::finding::{nothing_found, sentence};
 use crate::names::Names;
 use crate::number::share;
-use crate::words::{configuration, not_judged, plural};
+use crate::words::{configuration, metric as metric_name, not_judged, plural};
 
 /// Credibility of a bake-off, printed first on its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Claim {
 /// Puts the verdicts into words.
 pub fn claim(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Claim {
     let sealed = bakeoff.sealed().count();
-    let planned = bakeoff.trials.len();
+    let planned = bakeoff.trials.len() - comparisons.dropped_trials(bakeoff);
     let findings = findings(comparisons);
     let standing = standing(bakeoff, comparisons, sealed);
     Claim {
@@ -282,9 +282,20 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
             n => caveats.push(format!("{n} attempts were {what}.").replace("were failed", "failed")),
         }
     }
+    caveats.extend(comparisons.dropped.iter().map(|of| {
+        format!(
+            "{} was dropped after block {} of {}: it is worse than the reference in {}; its other metrics have no verdict.",
+            configuration(&of.arm),
+            of.after_block,
+            bakeoff.blocks,
+            metric_name(of.metric)
+        )
+    }));
     caveats.extend(fallen_out(comparisons));
     caveats.extend(not_judged(comparisons));
-    let refused = comparisons.pairs.iter().filter(|p| p.estimate.is_err() && p.n() > 1).count();
+    let is_dropped = |p: &&Pair| comparisons.dropped.iter().any(|of| of.arm == p.a);
+    let measured = || comparisons.pairs.iter().filter(|p| !is_dropped(p));
+    let refused = measured().filter(|p| p.estimate.is_err() && p.n() > 1).count();
     if refused > 0 {
         caveats.push(format!(
             "No claim in {refused} of {} comparisons: the two sides lost trials unevenly, so the remaining \
@@ -300,7 +311,7 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
             share(open)
         ));
     }
-    let thin = comparisons.pairs.iter().filter(|p| p.n() < comparisons.blocks_min as usize).count();
+    let thin = measured().filter(|p| p.n() < comparisons.blocks_min as usize).count();
     if thin > 0 && !comparisons.exploratory && !comparisons.unfinished {
         caveats.push(format!(
             "{} of {} comparisons rest on fewer than {} blocks and support no claim.",

@@ -1,5 +1,7 @@
 //! The judgement of one configuration against the reference, as a sentence that a person would say.
 
+use std::collections::BTreeSet;
+
 use analysis::{Comparisons, Estimate, Pair, Verdict};
 use record::bakeoff::{Levels, Metric, Scale};
 
@@ -16,15 +18,16 @@ pub(crate) fn sentence(comparisons: &Comparisons, names: &Names, pairs: &[&Pair]
     let claims = if worse.len() > better.len() { [worse, better] } else { [better, worse] };
     let (a, b) = (names.configuration(&pairs[0].a), names.configuration(&pairs[0].b));
     let metric = metric_name(pairs[0].metric);
+    let all = conditions(comparisons, pairs[0].metric);
     let mut told: Vec<String> = Vec::new();
     for group in claims.iter().filter(|group| !group.is_empty()) {
         let subject = if told.is_empty() { a.as_str() } else { "it" };
         let claim = claim(comparisons, &b, group);
-        told.push(format!("{subject} {claim}{}", place(names, group, pairs.len())));
+        told.push(format!("{subject} {claim}{}", place(names, group, all)));
     }
     let equal = of(Verdict::Equivalent);
     if !equal.is_empty() {
-        let at = place(names, &equal, pairs.len());
+        let at = place(names, &equal, all);
         let within = share(comparisons.rules.rope_ratio);
         told.push(if told.is_empty() {
             format!("No difference that matters between {a} and {b} in {metric}{at} (within {within})")
@@ -34,7 +37,7 @@ pub(crate) fn sentence(comparisons: &Comparisons, names: &Names, pairs: &[&Pair]
     }
     let open = of(Verdict::Inconclusive);
     if !open.is_empty() {
-        let at = place(names, &open, pairs.len());
+        let at = place(names, &open, all);
         let needed = needed(&open);
         told.push(if told.is_empty() {
             format!("Cannot tell yet whether {a} and {b} differ in {metric}{at}{needed}")
@@ -87,6 +90,14 @@ pub(crate) fn nothing_found(comparisons: &Comparisons, names: &Names) -> String 
             told(&open)
         ),
     }
+}
+
+/// Number of conditions under which any configuration is compared by this metric. A configuration that lacks
+/// some of them is not better everywhere.
+fn conditions(comparisons: &Comparisons, metric: Metric) -> usize {
+    let judged = comparisons.pairs.iter().filter(|p| p.metric == metric).map(|p| &p.levels);
+    let left_out = comparisons.left_out.iter().filter(|out| out.metric == metric).map(|out| &out.levels);
+    judged.chain(left_out).collect::<BTreeSet<_>>().len()
 }
 
 /// The conditions of these pairs out of `all`; empty for all of them.

@@ -84,15 +84,15 @@ pub struct Cost {
     pub of_series_s: f64,
     /// Configurations in a block.
     pub configurations: u32,
-    /// Trials of a series.
+    /// Trials of a block: all configurations together, which may have different numbers of cells.
     pub trials: u32,
 }
 
 impl Cost {
     /// Duration of a bake-off of this design.
     pub fn of(&self, design: &Design) -> f64 {
-        let series_s = self.of_series_s + f64::from(self.trials) * design.trial_s;
-        f64::from(design.blocks * self.configurations) * series_s
+        let series_s = f64::from(self.configurations) * self.of_series_s;
+        f64::from(design.blocks) * (series_s + f64::from(self.trials) * design.trial_s)
     }
 
     pub(crate) fn told(&self, design: &Design) -> String {

@@ -172,3 +172,32 @@ fn memory_that_grows_by_more_than_all_of_it_is_no_multiple_of_its_growth() {
     assert!(headline.contains("that is 150 % of its memory more"), "{headline}");
     assert!(headline.contains("145 to 155 %") && !headline.contains("times"), "{headline}");
 }
+
+/// `memory` is measured with one and with two threads.
+#[test]
+fn a_configuration_that_lacks_conditions_is_not_better_everywhere() {
+    let mut bakeoff = Recipe {
+        values: vec!["delete", "wal", "memory"],
+        effect_ln: |value, _| [0.0, 0.3, 0.6][value],
+        with_trouble: false,
+        ..Recipe::journal()
+    }
+    .bake();
+    let is_left_out =
+        |t: &record::bakeoff::Trial| t.levels["journal_mode"] == "memory" && t.levels["threads"] == "4";
+    let left_out: Vec<u32> = bakeoff.trials.iter().filter(|t| is_left_out(t)).map(|t| t.index).collect();
+    bakeoff.trials.retain(|trial| !left_out.contains(&trial.index));
+    bakeoff.attempts.retain(|attempt| !left_out.contains(&attempt.trial));
+    let comparisons = compare(&bakeoff);
+    let told = claim(&bakeoff, &comparisons);
+    let of = |arm: &str| {
+        let is_it =
+            |f: &&bakeoff_report::Finding| f.metric == Metric::Throughput && f.a["journal_mode"] == arm;
+        told.findings.iter().find(is_it).expect("it is compared").text.clone()
+    };
+    assert!(of("memory").contains(" at threads 1 and 2"), "{}", of("memory"));
+    assert!(!of("wal").contains(" at "), "{}", of("wal"));
+    assert!(told.caveats.iter().all(|caveat| !caveat.contains("no sealed run")), "{:?}", told.caveats);
+    let html = render(&page::bakeoff(&bakeoff, &comparisons), Form::Html);
+    assert!(html.contains("measures 8 of the 9 combinations"));
+}

@@ -18,6 +18,7 @@ use record::run::{RunHeader, RunId, RunKind};
 use crate::account::Account;
 use crate::beside::Beside;
 use crate::budget::Budget;
+use crate::build::{Builder, Content};
 use crate::error::RunnerError;
 use crate::fingerprint::FirstPrograms;
 use crate::ledger::{AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
@@ -29,7 +30,7 @@ use crate::script::{UnrunScript, with_script};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
 use crate::server_settings::Settings;
-use crate::{Event, Outcome, account, rates, rounds, series};
+use crate::{Event, Outcome, account, build, rates, rounds, series};
 
 /// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
@@ -62,6 +63,8 @@ pub(crate) struct Conductor<'a> {
     pub(crate) first: Environment,
     /// Programs of the first series of each configuration.
     pub(crate) programs: FirstPrograms,
+    /// Contents that are built before the first trial.
+    pub(crate) contents: Vec<Content>,
     /// First reading of the server's settings in this series.
     pub(crate) settings_at_first: Option<Settings>,
     /// Notes that the user has, of those that each trial would repeat.
@@ -97,7 +100,10 @@ pub fn run(
     let account = account_of(plan)?;
     tell_commands_of_root(plan, account, on_event);
     let beside = observers(plan);
-    let bakeoff = planned(plan, options, machine(plan, archive, &found, &beside, account))?;
+    let contents = build::contents(plan, Some(Path::new(plan.name())), None)?;
+    let mut environment = machine(plan, archive, &found, &beside, account);
+    environment.facts.extend(build::facts(&contents));
+    let bakeoff = planned(plan, options, environment)?;
     archive.create_bakeoff(&bakeoff)?;
     let mut ledger = Ledger::begin(archive, &bakeoff)?;
     if let Ok(path) = fs::canonicalize(plan.name()) {
@@ -117,6 +123,7 @@ pub fn run(
         beside,
         first: bakeoff.environment.clone(),
         programs: FirstPrograms::default(),
+        contents,
         settings_at_first: None,
         environment: bakeoff.environment,
         told: BTreeSet::new(),
@@ -147,9 +154,12 @@ pub fn resume(
     let script = unrun_script(&plan, options, journal.before(), &bakeoff);
     let (of_script, lines) =
         script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
-    approve(id, stranger.or(of_script), plan.text(), lines, options.trust)?;
+    let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
+    let of_build = build::stranger(&plan, file.as_deref()).filter(|_| options.plan_file.is_none());
+    approve(id, stranger.or(of_script).or(of_build), plan.text(), lines, options.trust)?;
     let journal = rounds::open(journal, on_event)?;
-    let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
+    let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
+    ledger.drop_trials(&analysis::sequential::dropped(&bakeoff));
     let is_over = ledger.next().is_none();
     let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
@@ -158,17 +168,16 @@ pub fn resume(
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = if is_over { Beside::new(false) } else { observers(&plan) };
+    let contents = if is_over {
+        Vec::new()
+    } else {
+        build::contents(&plan, file.as_deref(), Some(&bakeoff.environment))?
+    };
+    let mut environment = machine(&plan, archive, &found, &beside, account);
+    environment.facts.extend(build::facts(&contents));
     if !is_over {
         tell_commands_of_root(&plan, account, on_event);
-    }
-    let environment = machine(&plan, archive, &found, &beside, account);
-    let mut changed = bakeoff.environment.differing(&environment);
-    changed.retain(|fact| !is_over && *fact != FINDINGS && *fact != COMMANDS_RUN_AS);
-    if !changed.is_empty() {
-        on_event(&Event::Note(&format!(
-            "the machine has changed since the bake-off began: {}",
-            changed.join(", ")
-        )));
+        tell_changes(&bakeoff.environment, &environment, on_event);
     }
     let known = rates::known(&plan, &bakeoff, ledger.journal.before());
     let programs = FirstPrograms::of(&bakeoff, &plan);
@@ -186,6 +195,7 @@ pub fn resume(
         beside,
         first: bakeoff.environment,
         programs,
+        contents,
         settings_at_first: None,
         environment,
         told: BTreeSet::new(),
@@ -207,7 +217,7 @@ impl Conductor<'_> {
         }
         let began_ns = Monotonic.now_ns();
         let is_over = self.ledger.next().is_none();
-        match if is_over { Ok(SeriesEnd::Over) } else { rates::find(&mut self) } {
+        match if is_over { Ok(SeriesEnd::Over) } else { self.before_trials() } {
             Ok(SeriesEnd::Over) => {}
             Ok(SeriesEnd::Stopped) => return self.ledger.leave(),
             Err(error) => {
@@ -216,10 +226,16 @@ impl Conductor<'_> {
             }
         }
         let mut budget = Budget::new(self.plan.time_budget(), began_ns);
-        let all_series = self.plan.estimate().series;
-        while let Some(work) = self.ledger.next() {
+        let mut measured = None;
+        while let Some(mut work) = self.ledger.next() {
+            if measured.is_some_and(|block| block < work.block) {
+                self.drop_beaten()?;
+                let Some(left) = self.ledger.next() else { break };
+                work = left;
+            }
+            measured = Some(work.block);
             let block = work.block;
-            let left = all_series.saturating_sub(work.series);
+            let left = self.ledger.series_after(work.series);
             if let Some(why) = budget.used_up(left + 1, Monotonic.now_ns()) {
                 (self.on_event)(&Event::Note(&why));
                 return self.ledger.leave();
@@ -233,6 +249,46 @@ impl Conductor<'_> {
             self.ledger.give_up_where_nothing_works(block)?;
         }
         self.ledger.close()
+    }
+
+    /// Drops the configurations that the blocks so far have beaten, in a sequential design.
+    fn drop_beaten(&mut self) -> Result<(), RunnerError> {
+        if self.plan.judge().sequential {
+            let bakeoff = self.archive.bakeoff(self.ledger.id)?;
+            let dropped = analysis::sequential::dropped(&bakeoff);
+            for of in self.ledger.drop_trials(&dropped) {
+                let arm: Vec<String> = of.arm.iter().map(|(name, level)| format!("{name}={level}")).collect();
+                (self.on_event)(&Event::Note(&format!(
+                    "{} is dropped after block {}: it is worse than the reference in {}",
+                    arm.join(", "),
+                    of.after_block,
+                    of.metric.word()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds what the plan compares, and finds the rates that it is relative to.
+    fn before_trials(&mut self) -> Result<SeriesEnd, RunnerError> {
+        let mut builder = Builder {
+            plan: &self.plan,
+            account: self.account,
+            stop: self.stop,
+            journal: &mut self.ledger.journal,
+            on_event: self.on_event,
+        };
+        let built = build::all(&mut builder, &self.contents).map_err(|error| match error {
+            RunnerError::Build { what, reason } => {
+                RunnerError::Build { what, reason: self.secrets.hide(&reason) }
+            }
+            other => other,
+        })?;
+        let Some(built) = built else { return Ok(SeriesEnd::Stopped) };
+        for (levels, folder) in built {
+            self.plan = self.plan.clone().with_built(&levels, &folder);
+        }
+        rates::find(self)
     }
 
     /// Fills a found rate into the plans.
@@ -268,6 +324,18 @@ impl Conductor<'_> {
             end => end,
         };
         self.ledger.end(trial, end, self.on_event)
+    }
+}
+
+/// Notes the facts about the machine that have changed since the bake-off began.
+fn tell_changes(before: &Environment, now: &Environment, on_event: &mut dyn FnMut(&Event<'_>)) {
+    let mut changed = before.differing(now);
+    changed.retain(|fact| *fact != FINDINGS && *fact != COMMANDS_RUN_AS);
+    if !changed.is_empty() {
+        on_event(&Event::Note(&format!(
+            "the machine has changed since the bake-off began: {}",
+            changed.join(", ")
+        )));
     }
 }
 

@@ -133,6 +133,22 @@ pub enum RunnerError {
         /// Reason.
         reason: String,
     },
+    /// The source of a build is not there.
+    #[error("cannot build {what}: {reason}")]
+    Revision {
+        /// Configuration.
+        what: String,
+        /// Reason.
+        reason: String,
+    },
+    /// A command of `[build]` failed.
+    #[error("cannot build {what}: {reason}")]
+    Build {
+        /// Configuration.
+        what: String,
+        /// Reason.
+        reason: String,
+    },
     /// All trials of a block failed. The bake-off stops, since later blocks would fail too.
     #[error("all trials of block {block} failed; first reason: {reason}; `bakeoff resume {id}` continues")]
     BlockFailed {
@@ -251,6 +267,7 @@ impl RunnerError {
             | Self::AnotherPlan { .. }
             | Self::PlanFile { .. }
             | Self::Secret { .. }
+            | Self::Revision { .. }
             | Self::Untrusted { .. }
             | Self::AnotherOrder { .. }
             | Self::AnotherScript { .. }
@@ -259,6 +276,7 @@ impl RunnerError {
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
             Self::BlockFailed { .. }
             | Self::NoRate { .. }
+            | Self::Build { .. }
             | Self::Rehearsal { .. }
             | Self::Command { .. } => ErrorClass::Server,
             Self::StoppedBefore => ErrorClass::Interrupted,

@@ -1,7 +1,8 @@
 //! State of a bake-off: its trials, the ends of their attempts, and the journal that records them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::sequential::Dropped;
 use archive::{
     ATTEMPT_LABEL as ATTEMPT, Archive, Filter, Journal, JournalEvent, PartOf, Step, TRIAL_LABEL as TRIAL,
 };
@@ -45,6 +46,8 @@ pub(crate) struct Ledger {
     pub(crate) trials: Vec<Trial>,
     pub(crate) history: History,
     pub(crate) journal: Journal,
+    /// Trials of configurations that were dropped: they have no end.
+    dropped: BTreeSet<u32>,
 }
 
 impl Ledger {
@@ -52,7 +55,8 @@ impl Ledger {
     pub(crate) fn begin(archive: &Archive, bakeoff: &Bakeoff) -> Result<Self, RunnerError> {
         let id = bakeoff.header.id;
         let journal = archive.journal(id)?;
-        Ok(Self { id, trials: bakeoff.trials.clone(), history: History::default(), journal })
+        let (trials, history) = (bakeoff.trials.clone(), History::default());
+        Ok(Self { id, trials, history, journal, dropped: BTreeSet::new() })
     }
 
     /// Opens the ledger of a bake-off that was begun before, and adopts its complete runs.
@@ -61,7 +65,8 @@ impl Ledger {
         for attempt in &bakeoff.attempts {
             history.ended(attempt.trial, attempt.state);
         }
-        let mut ledger = Self { id: bakeoff.header.id, trials: bakeoff.trials.clone(), history, journal };
+        let (id, trials) = (bakeoff.header.id, bakeoff.trials.clone());
+        let mut ledger = Self { id, trials, history, journal, dropped: BTreeSet::new() };
         ledger.adopt(archive, bakeoff)?;
         ledger.note_abandoned(bakeoff)?;
         Ok(ledger)
@@ -69,7 +74,35 @@ impl Ledger {
 
     /// Returns the next work.
     pub(crate) fn next(&self) -> Option<Work> {
-        queue::next(&self.trials, &self.history)
+        let dropped = |trial: &Trial| self.dropped.contains(&trial.index);
+        queue::next(&self.trials, &self.history, &dropped)
+    }
+
+    /// Drops configurations: their trials in later blocks are not measured. Returns those that were not
+    /// dropped before.
+    ///
+    /// - `dropped`: what the archived blocks say; the same blocks always say the same.
+    pub(crate) fn drop_trials<'a>(&mut self, dropped: &'a [Dropped]) -> Vec<&'a Dropped> {
+        let mut new = Vec::new();
+        for of in dropped {
+            let is_its = |trial: &&Trial| {
+                trial.block > of.after_block
+                    && of.arm.iter().all(|(name, level)| trial.levels.get(name) == Some(level))
+                    && self.history.state(trial.index) == TrialState::Planned
+            };
+            let trials: Vec<u32> = self.trials.iter().filter(is_its).map(|trial| trial.index).collect();
+            if trials.into_iter().fold(false, |any, trial| self.dropped.insert(trial) || any) {
+                new.push(of);
+            }
+        }
+        new
+    }
+
+    /// Returns the number of series with a larger number, without those that were dropped.
+    pub(crate) fn series_after(&self, number: u32) -> u32 {
+        let later = self.trials.iter().filter(|t| t.series > number && !self.dropped.contains(&t.index));
+        let series: BTreeSet<u32> = later.map(|trial| trial.series).collect();
+        u32::try_from(series.len()).expect("plans limit their trials")
     }
 
     /// Reports the name of the bake-off, and how much of it is done.
@@ -137,7 +170,7 @@ impl Ledger {
 
     /// Returns an error if every trial of the block failed: later blocks would fail too.
     pub(crate) fn give_up_where_nothing_works(&mut self, block: u32) -> Result<(), RunnerError> {
-        let of_block = || self.trials.iter().filter(|t| t.block == block);
+        let of_block = || self.trials.iter().filter(|t| t.block == block && !self.dropped.contains(&t.index));
         if of_block().any(|t| self.history.state(t.index) != TrialState::Failed) {
             return Ok(());
         }
@@ -167,14 +200,20 @@ impl Ledger {
             sealed: count(TrialState::Sealed),
             invalid: count(TrialState::Invalid),
             failed: count(TrialState::Failed),
-            planned: count(TrialState::Planned),
+            planned: count(TrialState::Planned).saturating_sub(self.dropped_trials()),
         }
     }
 
     /// Returns the number of trials that are done, and of all trials.
     fn progress(&self) -> (u32, u32) {
         let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
-        (trials - self.history.count(&self.trials, TrialState::Planned), trials)
+        let planned = self.history.count(&self.trials, TrialState::Planned);
+        (trials - planned, trials - self.dropped_trials())
+    }
+
+    /// Returns the number of trials that were dropped.
+    fn dropped_trials(&self) -> u32 {
+        u32::try_from(self.dropped.len()).expect("plans limit their trials")
     }
 
     /// Records, once, the end of the attempts that a dead process left behind.

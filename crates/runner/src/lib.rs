@@ -14,6 +14,7 @@ mod account;
 mod around;
 mod beside;
 mod budget;
+mod build;
 mod commands;
 mod comparable;
 mod conduct;

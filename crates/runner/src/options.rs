@@ -109,7 +109,7 @@ const LINKS_MAX: u32 = 40;
 
 /// Returns the user, other than this one and root, that may change where that path leads, or its end: each
 /// folder on the way, each link, and the targets of links.
-fn other_writer_on(path: &Path) -> Option<String> {
+pub(crate) fn other_writer_on(path: &Path) -> Option<String> {
     let unreadable = |part: &Path, why: &io::Error| Some(format!("unknown: {}: {why}", part.display()));
     let path = match std::path::absolute(path) {
         Ok(path) => path,

@@ -47,6 +47,8 @@ const WATCH: Duration = Duration::from_millis(500);
 pub(crate) const BUSY_RATIO_MAX: f64 = 0.05;
 /// Minimum of free space: less does not suffice for logs.
 const FREE_BYTES_MIN: u64 = 100 << 20;
+/// Folder of what the plan builds, before it is built.
+const NOT_BUILT: &str = "{build}";
 /// Placeholder for the scratch folder in paths that are checked before it exists.
 const NOWHERE: &str = "/nonexistent";
 
@@ -117,11 +119,12 @@ impl Found {
 
     fn look_at_server(&mut self, spec: &ServerSpec, account: Option<Account>) {
         let program = &spec.command.program;
-        if !program.starts_with(NOWHERE) && !is_command(program) {
+        let comes_later = |path: &str| path.starts_with(NOWHERE) || path.starts_with(NOT_BUILT);
+        if !comes_later(program) && !is_command(program) {
             self.problem(format!("the server `{program}` is not installed or not on PATH"));
         }
         for (_, libraries) in spec.environment.iter().filter(|(name, _)| name == "LD_PRELOAD") {
-            for library in libraries.split([':', ' ']).filter(|l| !l.is_empty() && !l.starts_with(NOWHERE)) {
+            for library in libraries.split([':', ' ']).filter(|l| !l.is_empty() && !comes_later(l)) {
                 if let Err(why) = loads(library, account) {
                     self.problem(format!("LD_PRELOAD: {why}"));
                 }

@@ -84,8 +84,11 @@ impl History {
 
 /// Returns the next series: in the first block that lacks trials, those with the fewest attempts first, then
 /// in the order drawn. So work is repeated at the end of its block.
-pub(crate) fn next(trials: &[Trial], history: &History) -> Option<Work> {
-    let mut open = trials.iter().filter(|t| history.state(t.index) == TrialState::Planned).peekable();
+///
+/// - `is_dropped`: whether a trial is not to be measured.
+pub(crate) fn next(trials: &[Trial], history: &History, is_dropped: &dyn Fn(&Trial) -> bool) -> Option<Work> {
+    let is_open = |t: &&Trial| history.state(t.index) == TrialState::Planned && !is_dropped(t);
+    let mut open = trials.iter().filter(is_open).peekable();
     let block = open.peek()?.block;
     let mut series: BTreeMap<u32, Vec<Trial>> = BTreeMap::new();
     for trial in open.filter(|t| t.block == block) {
@@ -123,7 +126,7 @@ mod tests {
     /// Does all work; `fate` returns the end of each attempt. Returns the attempts in their order.
     fn play(history: &mut History, fate: impl Fn(u32, u32) -> TrialState) -> Vec<u32> {
         let mut done = Vec::new();
-        while let Some(work) = next(&trials(), history) {
+        while let Some(work) = next(&trials(), history, &|_| false) {
             for trial in work.trials {
                 let attempt = history.next_attempt(trial.index);
                 history.ended(trial.index, fate(trial.index, attempt));
@@ -145,7 +148,7 @@ mod tests {
         let mut history = History::default();
         history.ended(0, Sealed);
         history.ended(1, Abandoned);
-        assert_eq!(indexes(&next(&trials(), &history).unwrap()), [2, 3]);
+        assert_eq!(indexes(&next(&trials(), &history, &|_| false).unwrap()), [2, 3]);
         assert_eq!(play(&mut history, |_, _| Sealed), [2, 3, 1, 4, 5, 6, 7]);
     }
 

@@ -317,6 +317,7 @@ fn planned(plan: &Experiment, id: RunId, anchor: WallAnchor) -> Bakeoff {
             family: String::new(),
             metrics: Vec::new(),
             gates: Vec::new(),
+            sequential: false,
         },
         page: Page::default(),
         measure: plan.measure(),

@@ -163,9 +163,18 @@ fn remove_patiently(remove: impl Fn() -> io::Result<()>, mut between: impl FnMut
 /// Maximum number of nested folders that are held open at the same time.
 const LEVELS_MAX: u32 = 64;
 
-/// Removes the content of a folder at any depth, without following links. `remove_dir_all` of the standard
-/// library holds every level open, and a server may have created more levels than that allows: a folder at
-/// the last permitted level is moved up into `top`. Returns whether one was moved.
+/// Removes a folder and its content at any depth, without following links. `remove_dir_all` of the standard
+/// library holds every level open, and a server may have created more levels than that allows.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let top = nix::fcntl::open(path, flags, Mode::empty())?;
+    let mut moved = 0;
+    while empty(&top, &top, LEVELS_MAX, &mut moved)? {}
+    fs::remove_dir(path)
+}
+
+/// Removes the content of a folder. A folder at the last permitted level is moved up into `top`. Returns
+/// whether one was moved.
 fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::Result<bool> {
     let before = *moved;
     let open = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
@@ -191,7 +200,7 @@ fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::R
 }
 
 /// Creates a folder with mode 0700, for `owner` alone; `None` for this user.
-fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
+pub(crate) fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -224,7 +233,7 @@ pub(crate) fn chown(file: &File, uid: Uid, gid: Gid) -> io::Result<()> {
 }
 
 /// Returns the folder above `path` that `owner` may not enter.
-fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
+pub(crate) fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
     let closed = |folder: &&Path| {
         fs::metadata(folder).is_ok_and(|found| {
             let mode = found.permissions().mode();

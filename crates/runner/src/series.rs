@@ -11,7 +11,6 @@ use record::bakeoff::{Trial, TrialState};
 use record::load::PreparePolicy;
 use record::target::mask_text;
 
-use crate::Event;
 use crate::conduct::Conductor;
 use crate::control_group::Limits;
 use crate::error::RunnerError;
@@ -22,6 +21,7 @@ use crate::server::{Server, ServerFailure};
 use crate::step::{self, StepFailure};
 use crate::trial::{self, TrialEnd};
 use crate::workspace::{Inherit, Layout, Workspace};
+use crate::{Event, build};
 
 /// Way to run a command.
 type RunStep = fn(&str, &plan::Step, &Workspace, &Stop) -> Result<(), StepFailure>;
@@ -99,6 +99,7 @@ fn play(
     let levels = first(&work.trials).levels.clone();
     let whole: Vec<&str> = conductor.plan.whole_factors().collect();
     let levels = levels.into_iter().filter(|(name, _)| whole.contains(&name.as_str())).collect();
+    let levels = build::with_folder(levels, &conductor.plan);
     let inherit = if conductor.plan.inherits_environment() { Inherit::Everything } else { Inherit::Little };
     let workspace = match Workspace::open(layout, inherit, &levels) {
         Ok(workspace) => workspace,
@@ -220,9 +221,14 @@ impl Series<'_, '_> {
                 std::iter::once(command).chain(variables).chain(files).collect::<Vec<_>>()
             })
             .collect();
+        let whole: Vec<&str> = self.conductor.plan.whole_factors().collect();
+        let mut levels = self.levels().clone();
+        levels.retain(|name, _| whole.contains(&name.as_str()));
+        let built = build::fact(&self.conductor.environment, &levels).map(str::to_owned);
         let environment = &mut self.conductor.environment.facts;
         environment.retain(|name, _| !CONFIGURATION.iter().any(|prefix| name.starts_with(prefix)));
         environment.extend(facts.into_iter().map(|(name, value)| (name, Ok(mask_text(&value)))));
+        environment.extend(built.map(|text| (BUILD.to_owned(), Ok(text))));
     }
 
     /// Returns the addresses that the loads of the series connect to.
@@ -365,8 +371,11 @@ fn first(trials: &[Trial]) -> &Trial {
     trials.first().expect("work has trials")
 }
 
+/// Fact about what a server was built from.
+const BUILD: &str = "server.build";
+
 /// Prefixes of the facts about what a server was started with.
-const CONFIGURATION: [&str; 3] = ["server.command", "server.env.", "server.file."];
+const CONFIGURATION: [&str; 4] = ["server.command", "server.env.", "server.file.", BUILD];
 
 /// Name of the log of an instance.
 pub(crate) fn log_name(number: u32) -> String {

@@ -96,6 +96,11 @@ impl Workspace {
         Ok(Self { scratch, enclosure, mark, account, inherit, levels, is_closed: false })
     }
 
+    /// Adds variables to the environment of every process.
+    pub(crate) fn add_variables(&mut self, variables: &[(String, String)]) {
+        self.levels.extend_from_slice(variables);
+    }
+
     /// Returns the scratch folder.
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()

@@ -56,6 +56,7 @@ pub(crate) fn experiment(
             family: String::new(),
             metrics: Vec::new(),
             gates: Vec::new(),
+            sequential: false,
         },
         page: Page::default(),
         measure: Duration::from_secs(1),

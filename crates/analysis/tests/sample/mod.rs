@@ -117,6 +117,7 @@ impl Recipe {
                 family: "journal_mode vs reference at each threads".into(),
                 metrics: vec![Metric::Throughput, Metric::P99],
                 gates: Vec::new(),
+                sequential: false,
             },
             page: Page {
                 sponsor: Some("Example Lab".into()),

@@ -50,6 +50,8 @@ struct JudgeForm {
     /// Absent in bake-offs of versions that ran no plan with gates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gates: Vec<GateForm>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    sequential: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,7 +99,7 @@ impl Order {
             plan_text: _,
             plan_sha256,
         } = bakeoff;
-        let Judge { rope_ratio, alpha, family, metrics, gates } = judge;
+        let Judge { rope_ratio, alpha, family, metrics, gates, sequential } = judge;
         let Page { sponsor, tuning, notes } = page.clone();
         Self {
             schema: FORM.tag.to_owned(),
@@ -116,6 +118,7 @@ impl Order {
                 family: family.clone(),
                 metrics: metrics.iter().map(|m| m.word().to_owned()).collect(),
                 gates: gates.iter().map(GateForm::of).collect(),
+                sequential: *sequential,
             },
             page: PageForm { sponsor, tuning, notes },
             plan_sha256: plan_sha256.clone(),
@@ -153,6 +156,7 @@ impl Order {
                 family: self.judge.family,
                 metrics: self.judge.metrics.iter().map(metric).collect::<Result<_, _>>()?,
                 gates: self.judge.gates.iter().map(GateForm::read).collect::<Result<_, _>>()?,
+                sequential: self.judge.sequential,
             },
             page: Page { sponsor, tuning, notes },
             measure: Duration::from_nanos(self.measure_ns),

@@ -464,6 +464,7 @@ pub(crate) fn bakeoff(dice: &mut Dice, blocks: u32) -> Bakeoff {
             family: dice.text(),
             metrics: Metric::OF_LOADS.to_vec(),
             gates: gates(),
+            sequential: false,
         },
         page: Page {
             sponsor: dice.option(Dice::text),

@@ -197,6 +197,8 @@ fn checked(plan: &Plan) -> serde_json::Value {
         "exploratory": plan.exploratory(),
         "configurations": estimate.configurations,
         "cells_per_series": estimate.cells_per_series,
+        "grid": plan.grid(),
+        "cells": plan.cells(),
         "blocks": estimate.blocks,
         "trials": estimate.trials,
         "time_min_s": estimate.time_min.as_secs_f64(),

@@ -28,15 +28,14 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let estimate = plan.estimate();
     line(out, "", plan.title(), 0)?;
     let size = format!(
-        "{}: {} x {} x {}, order drawn from seed {}; at least {}",
+        "{}: {}, order drawn from seed {}; at least {}",
         quantity::plural(estimate.trials.into(), "trial"),
-        quantity::plural(estimate.configurations.into(), "configuration"),
-        quantity::plural(estimate.cells_per_series.into(), "cell"),
-        quantity::plural(estimate.blocks.into(), "block"),
+        plan.estimate(),
         plan.seed(),
         quantity::span(estimate.time_min.as_secs_f64()),
     );
     line(out, "", &size, 2)?;
+    combinations(out, plan)?;
     if let (Some(found), Some(alike)) = power(plan) {
         let power = format!(
             "a single difference of {found:.1} standard deviations (of a block's log ratio) beyond {} is \
@@ -60,6 +59,42 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Writes the cells of every configuration, if the plan leaves some combinations of levels out.
+fn combinations(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    let cells = plan.cells();
+    if cells.len() == plan.grid() {
+        return Ok(());
+    }
+    let text = format!("{} of {} combinations of levels are measured", cells.len(), plan.grid());
+    line(out, "cells: ", &text, 2)?;
+    let whole: Vec<&str> = plan.whole_factors().collect();
+    let configurations = plan.configurations();
+    for configuration in configurations.iter().take(CONFIGURATIONS_MAX) {
+        let own = cells.iter().filter(|cell| {
+            cell.iter().filter(|(name, _)| whole.contains(&name.as_str())).eq(configuration.iter())
+        });
+        let told: Vec<String> = own
+            .map(|cell| {
+                let sub = cell.iter().filter(|(name, _)| !whole.contains(&name.as_str()));
+                sub.map(|(name, level)| format!("{name}={level}")).collect::<Vec<_>>().join(" ")
+            })
+            .filter(|cell| !cell.is_empty())
+            .collect();
+        let levels: Vec<String> =
+            configuration.iter().map(|(name, level)| format!("{name}={level}")).collect();
+        let label = if levels.is_empty() { "all".to_owned() } else { levels.join(" ") };
+        let between = if told.is_empty() { "" } else { ": " };
+        line(out, "  ", &format!("{label}{between}{}", told.join(", ")), 6)?;
+    }
+    match configurations.len().saturating_sub(CONFIGURATIONS_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more configurations"),
+    }
+}
+
+/// Most configurations that are listed with their cells.
+const CONFIGURATIONS_MAX: usize = 20;
+
 /// Effect that the plan's blocks can detect, and bound within which they show equivalence, both in standard
 /// deviations between blocks.
 pub(crate) fn power(plan: &Plan) -> (Option<f64>, Option<f64>) {
@@ -67,7 +102,7 @@ pub(crate) fn power(plan: &Plan) -> (Option<f64>, Option<f64>) {
     let design = analysis::power::Design {
         blocks: estimate.blocks,
         comparisons: plan.comparisons(),
-        alpha: plan.judge().alpha,
+        alpha: plan.judge().alpha_at_end(),
     };
     (analysis::power::detectable_sd(&design), analysis::power::equivalence_sd(&design))
 }

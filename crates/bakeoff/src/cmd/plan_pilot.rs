@@ -63,11 +63,11 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let series = bakeoff.attempts.iter().map(|a| bakeoff.trials[a.trial as usize].series);
     let series = series.collect::<std::collections::BTreeSet<u32>>().len().max(1) as f64;
     let estimate = plan.estimate();
-    let measured_s = f64::from(estimate.cells_per_series) * pilot.measure().as_secs_f64();
+    let measured_s = f64::from(pilot.estimate().cells_per_series) * pilot.measure().as_secs_f64();
     let cost = Cost {
         of_series_s: (took_s / series - measured_s).max(0.0),
         configurations: estimate.configurations,
-        trials: estimate.cells_per_series,
+        trials: u32::try_from(plan.cells().len()).expect("check limits the number of trials"),
     };
     Ok(Pilot { noise, cost })
 }

@@ -2,11 +2,11 @@
 
 use record::bakeoff::{Factor, Judge};
 
-use crate::matrix::owners;
+use crate::matrix::{Limits, owners};
 use crate::parsed::{
     ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
-use crate::phases::{PreparePlan, RunPlan, ValuePlan, Warmup};
+use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
 use crate::server::{EnvPlan, ServerPlan, cpu_list};
 use crate::sha256::sha256;
@@ -14,6 +14,7 @@ use crate::sha256::sha256;
 /// Parts that are checked separately.
 pub(super) struct Parts {
     pub(super) factors: Vec<Factor>,
+    pub(super) limits: Limits,
     pub(super) judge: Judge,
     pub(super) remarks: Vec<Note>,
     pub(super) unsupported: Vec<Note>,
@@ -31,12 +32,22 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         blocks: design.blocks?.value,
         seed: design.seed?.value,
         time_budget: design.time_budget.map(|b| b.value),
+        build: match parsed.build {
+            Some(build) => Some(BuildPlan {
+                run: run(build.run)?,
+                source: build.source.map(|source| source.value),
+                revision: build.revision,
+                env: build.env.map(|env| env.value).unwrap_or_default(),
+            }),
+            None => None,
+        },
         load: parsed.load.whole()?,
         server: match parsed.server {
             Some(server) => Some(self::server(server, &parts.factors)?),
             None => None,
         },
         factors: parts.factors,
+        limits: parts.limits,
         warmup: warmup(&phases)?,
         measure: phases.measure.as_ref()?.value,
         interval: phases.interval.as_ref()?.value,
@@ -66,6 +77,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         unsupported: parts.unsupported,
         shortened: false,
         found: std::collections::BTreeMap::new(),
+        built: std::collections::BTreeMap::new(),
         against_itself: None,
     })
 }

@@ -7,7 +7,7 @@ use super::checker::Checker;
 use crate::error::{Located, Position, ProblemKind};
 use crate::feasibility::{Feasibility, JudgedMetric};
 use crate::load::{LoadKeys, ParsedRate};
-use crate::parsed::{ParsedGate, ParsedJudge};
+use crate::parsed::{ParsedGate, ParsedJudge, ParsedPlan};
 use crate::plan::{Note, Plan, unanswerable};
 
 /// Selects, for a plan without metrics, those that its phases certainly allow; notes the others.
@@ -58,7 +58,41 @@ impl Checker<'_> {
             family,
             metrics,
             gates: Vec::new(),
+            sequential: false,
         })
+    }
+
+    /// Checks that a sequential design can drop a configuration, and that nothing needs all its blocks.
+    pub(super) fn sequential(&mut self, parsed: &ParsedPlan, factors: &[Factor], alpha: f64) -> bool {
+        let Some(wanted) = parsed.design.sequential.as_ref().filter(|wanted| wanted.value) else {
+            return false;
+        };
+        let is_compared = |f: &Factor| f.reference.is_some() && f.values.len() > 1;
+        let blocks = parsed.design.blocks.as_ref().map_or(u32::MAX, |blocks| blocks.value);
+        let wrong = if !factors.iter().any(is_compared) {
+            Some("a factor with a reference: configurations are dropped that are worse than it")
+        } else if !parsed.gates.is_empty() {
+            Some("no gates: a gate needs every block of every configuration")
+        } else if parsed.control_arm.as_ref().is_some_and(|control| control.value) {
+            Some("no `observe.control_arm`: it compares blocks, which must have the same configurations")
+        } else {
+            None
+        };
+        if let Some(expected) = wrong {
+            let (key, found) = ("design.sequential".to_owned(), "true".to_owned());
+            self.problem(
+                wanted.position,
+                ProblemKind::BadValue { key, found, expected: expected.to_owned() },
+            );
+        }
+        let first = blocks_min(alpha);
+        if blocks <= first {
+            let text = format!(
+                "`sequential` has no effect: a configuration is dropped after block {first} at the earliest"
+            );
+            self.remark(wanted.position, text);
+        }
+        true
     }
 
     pub(super) fn gates(

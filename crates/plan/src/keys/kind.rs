@@ -1,8 +1,34 @@
 //! A key, what it holds, and what its absence means.
 
+use std::time::Duration;
+
 use record::load::settings::{self, Values};
 
 pub(super) const WITHOUT_IT_NONE: Need = Need::Optional("none");
+pub(super) const TEXT: Kind = Kind::Value(Values::Text);
+pub(super) const TEXTS: Kind = Kind::Value(Values::Texts);
+pub(super) const BOOL: Kind = Kind::Value(Values::Switch);
+pub(super) const ANY_TIME: Kind = at_least(Duration::ZERO);
+
+pub(super) const fn whole(min: u64, max: u64) -> Kind {
+    Kind::Value(Values::Whole { min, max })
+}
+
+pub(super) const fn at_least(min: Duration) -> Kind {
+    Kind::Value(Values::Duration { min })
+}
+
+pub(super) const fn form(expected: &'static str) -> Kind {
+    Kind::Value(Values::Form(expected))
+}
+
+pub(super) const fn word(words: fn() -> Vec<&'static str>) -> Kind {
+    Kind::Value(Values::Word(words))
+}
+
+pub(super) const RUN_RETRIES: Key =
+    key("retries", whole(0, 100), Need::Default("0"), "2", "retries after a failure");
+
 pub(super) const DATA: Placeholders =
     Placeholders::WholePlot { because: "the whole series uses one data set" };
 
@@ -28,6 +54,10 @@ pub(crate) enum Kind {
     Scalar,
     /// A list of at least one of them.
     Levels,
+    /// A table of levels of factors.
+    Combination,
+    /// A list of them.
+    Combinations,
     /// A list of words, each at most once.
     Words(fn() -> Vec<&'static str>),
     /// A number strictly between two others.
@@ -76,6 +106,8 @@ impl Kind {
             Self::Value(values) => values.expected(),
             Self::Scalar => "a string, a number, true or false".into(),
             Self::Levels => "a list of at least one string, number or boolean".into(),
+            Self::Combination => "a table of levels such as { threads = [1, 2] }".into(),
+            Self::Combinations => "a list of tables of levels such as [{ threads = [1, 2] }]".into(),
             Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
             Self::Between { above, below } => format!("a number over {above} and under {below}"),
             Self::Rate => {
@@ -95,7 +127,12 @@ impl Kind {
             Self::Value(values) => values.takes(text),
             Self::Words(words) => words().contains(&text),
             Self::Between { above, below } => text.parse::<f64>().is_ok_and(|x| above < x && x < below),
-            Self::Scalar | Self::Levels | Self::Rate | Self::Table { .. } => true,
+            Self::Scalar
+            | Self::Levels
+            | Self::Combination
+            | Self::Combinations
+            | Self::Rate
+            | Self::Table { .. } => true,
         }
     }
 

@@ -34,7 +34,10 @@ impl Plan {
         }
         let is_reference = |trial: &Trial| {
             let mut whole = self.factors.iter().filter(|f| f.plot == Plot::Whole);
-            whole.all(|f| trial.levels.get(&f.name) == f.reference.as_ref().or(f.values.first()))
+            // A nested factor may not exist in the reference configuration.
+            whole.all(|f| {
+                trial.levels.get(&f.name).is_none_or(|l| Some(l) == f.reference.as_ref().or(f.values.first()))
+            })
         };
         let mut searches: Vec<(Levels, Trial)> = Vec::new();
         for trial in self.trials().into_iter().filter(|t| t.block == 1).filter(is_reference) {

@@ -48,6 +48,10 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "trials": bakeoff.trials.iter().map(|t| trial(bakeoff, t)).collect::<Vec<_>>(),
         "gates": super::gates::gates(&comparisons.gates),
     });
+    if bakeoff.judge.sequential {
+        let of = |of: &analysis::sequential::Dropped| json!({"arm": of.arm, "after_block": of.after_block, "metric": of.metric.word()});
+        document["dropped"] = comparisons.dropped.iter().map(of).collect();
+    }
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
     document
 }

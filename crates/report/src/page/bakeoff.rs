@@ -88,7 +88,7 @@ fn byline(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<String> {
     let at = names.place(&conditions, conditions.len());
     let mut byline = vec![
         format!("as of {}", date_time(as_of_unix_ns(bakeoff))),
-        format!("{sealed} of {} trials valid", bakeoff.trials.len()),
+        format!("{sealed} of {} trials valid", bakeoff.trials.len() - comparisons.dropped_trials(bakeoff)),
         format!("{}{at}", blocks(bakeoff, comparisons)),
         system(bakeoff),
     ];

@@ -39,7 +39,7 @@ fn figure(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
     let series = configurations(comparisons);
     let mut rows = Vec::new();
     let mut data = Table::new(
-        format!("{} of each configuration, over all conditions", capital(metric_name(metric))),
+        format!("{} of each configuration, over its conditions", capital(metric_name(metric))),
         &["configuration", "#least", "#most", "#interval of both", "conditions"],
     );
     let mut told = Vec::new();

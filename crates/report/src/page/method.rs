@@ -1,7 +1,7 @@
 //! The definition of an event and the method behind the verdicts.
 
 use analysis::Comparisons;
-use record::bakeoff::{Bakeoff, Plot, Trial};
+use record::bakeoff::{Bakeoff, Metric, Plot, Trial};
 use record::load::{Loop, Workload};
 
 use super::resources::warm_ups;
@@ -137,13 +137,35 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     ];
     let mut blocks = Vec::from(benchmark(bakeoff));
     blocks.extend(warm_ups(bakeoff).map(Block::Table));
-    blocks.extend([
-        Block::Text(design),
-        Block::Table(factors),
-        Block::List(tests),
-        Block::Code { title: "The order drawn".into(), text: order(bakeoff) },
-    ]);
+    blocks.extend([Block::Text(design), Block::Table(factors)]);
+    blocks.extend(special(bakeoff, comparisons));
+    blocks
+        .extend([Block::List(tests), Block::Code { title: "The order drawn".into(), text: order(bakeoff) }]);
     Section { id: "method", title: "Method", blocks }
+}
+
+/// Paragraphs about a design that leaves combinations out, or drops configurations.
+fn special(bakeoff: &Bakeoff, comparisons: &Comparisons) -> impl Iterator<Item = Block> {
+    let cells = comparisons.cells_of(Metric::Throughput).count();
+    let grid: usize = bakeoff.factors.iter().map(|factor| factor.values.len()).product();
+    let left_out = (cells < grid).then(|| {
+        Block::Text(format!(
+            "The plan measures {cells} of the {grid} combinations of these values. A configuration is compared \
+             with the reference only in conditions in which both are measured."
+        ))
+    });
+    let sequential = bakeoff.judge.sequential.then(|| {
+        Block::Text(format!(
+            "Sequential: after each block, from block {} on, a configuration is dropped if its interval of the \
+             first metric lies beyond δ on the worse side in every condition. That interval is valid after any \
+             number of blocks; the intervals of all comparisons by that metric ever miss the truth at a rate of \
+             at most {}, and the judgement at the end has the rest of alpha = {}.",
+            record::bakeoff::blocks_min(bakeoff.judge.alpha),
+            bakeoff.judge.alpha_of_dropping(),
+            bakeoff.judge.alpha
+        ))
+    });
+    left_out.into_iter().chain(sequential)
 }
 
 /// `block 1: wal (threads=4, threads=1), delete (...)`, one line per block.

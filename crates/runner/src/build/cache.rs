@@ -1,0 +1,241 @@
+//! The cache of what was built.
+//!
+//! `KEY` is a file with the name of a folder beside it, which is random. The folder is complete before the
+//! file has its name, and is not changed afterwards, so a command may have its path built in. For a user the
+//! cache has mode 0700. Root's has 0711, because servers run as other accounts: these can neither list it nor
+//! guess a name in it. Files of a build that ran as another account are copied: the account then owns none of
+//! them.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use load::Stop;
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+
+use crate::account::Account;
+use crate::process::{Waited, wait_for};
+use crate::step::StepFailure;
+use crate::{random, scratch};
+
+/// Folder of the cache in the user's cache folder.
+const NAME: &str = "bakeoff/builds";
+
+/// Cache folder of root: that of its home is closed to the accounts of servers.
+const OF_ROOT: &str = "/var/cache";
+
+pub(super) struct Cache {
+    folder: PathBuf,
+    account: Option<Account>,
+}
+
+/// A folder that is being built.
+pub(super) struct Place<'a> {
+    cache: &'a Cache,
+    name: String,
+    path: PathBuf,
+}
+
+impl Cache {
+    /// Opens the cache of this user, and creates it if needed.
+    pub(super) fn open(account: Option<Account>) -> Result<Self, String> {
+        let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let is_root = geteuid().is_root();
+        let parent = named("XDG_CACHE_HOME")
+            .or_else(|| if is_root { Some(OF_ROOT.into()) } else { Some(named("HOME")?.join(".cache")) });
+        let parent = parent.ok_or("no cache folder: set HOME or XDG_CACHE_HOME")?;
+        Self::at(parent.join(NAME), account)
+    }
+
+    fn at(folder: PathBuf, account: Option<Account>) -> Result<Self, String> {
+        let failed = |e: io::Error| format!("the cache of builds {}: {e}", folder.display());
+        let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
+        fs::DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(failed)?;
+        let found = fs::symlink_metadata(&folder).map_err(failed)?;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() {
+            return Err(format!("the cache of builds {} is not a folder of this user", folder.display()));
+        }
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).map_err(failed)?;
+        if let Some(account) = account
+            && let Some(closed) = scratch::out_of_reach(&folder, account)
+        {
+            return Err(format!(
+                "the server's user, {}, may not enter {}: set XDG_CACHE_HOME to a folder that all users may enter",
+                account.uid,
+                closed.display()
+            ));
+        }
+        Ok(Self { folder, account })
+    }
+
+    /// Returns the folder of a content that was built before.
+    pub(super) fn find(&self, key: &str) -> Option<PathBuf> {
+        let flags = OFlag::O_NOFOLLOW.bits();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.folder.join(key)).ok()?;
+        let name = io::read_to_string(io::Read::take(file, 64)).ok()?;
+        let path =
+            Some(name.trim()).filter(|name| random::is_token(name)).map(|name| self.folder.join(name))?;
+        let found = fs::symlink_metadata(&path).ok()?;
+        (found.is_dir() && found.uid() == geteuid().as_raw()).then_some(path)
+    }
+
+    /// Waits until no other process builds.
+    pub(super) fn lock(&self, at_most: Duration, stop: &Stop) -> Result<File, StepFailure> {
+        let path = self.folder.join("lock");
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = open.map_err(|e| StepFailure::Failed(format!("{}: {e}", path.display())))?;
+        match wait_for(at_most, stop, || file.try_lock().is_ok()) {
+            Waited::Done => Ok(file),
+            Waited::Stopped => Err(StepFailure::Stopped),
+            Waited::TimedOut => {
+                Err(StepFailure::Failed(format!("another process holds {} for too long", path.display())))
+            }
+        }
+    }
+
+    /// Removes folders that no file names: their processes died. Only the holder of the lock may do so.
+    pub(super) fn sweep(&self, _lock: &File) {
+        let names = || fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let named: Vec<PathBuf> =
+            names().filter_map(|entry| self.find(entry.file_name().to_str()?)).collect();
+        for entry in names() {
+            let name = entry.file_name();
+            let is_ours = name.to_str().and_then(|name| name.split('.').next()).is_some_and(random::is_token);
+            if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && !named.contains(&entry.path())
+            {
+                // It stays if it cannot be removed; the next build tries again.
+                let _ = scratch::remove_tree(&entry.path());
+            }
+        }
+    }
+
+    /// Creates a folder for the output of a build.
+    pub(super) fn place(&self) -> Result<Place<'_>, String> {
+        let name = random::token();
+        let path = self.folder.join(&name);
+        scratch::make_folder(&path, self.account).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Place { cache: self, name, path })
+    }
+}
+
+impl Place<'_> {
+    pub(super) fn folder(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes what a failed build left.
+    pub(super) fn remove(self) {
+        // It stays if it cannot be removed; the next build tries again.
+        let _ = scratch::remove_tree(&self.path);
+    }
+
+    /// Gives the folder to later bake-offs, under a key. All processes of its account have ended.
+    pub(super) fn publish(self, key: &str) -> Result<PathBuf, String> {
+        let failed = |e: io::Error| format!("cannot keep what was built in {}: {e}", self.path.display());
+        if geteuid().is_root() {
+            let theirs = self.path.with_file_name(format!("{}.theirs", self.name));
+            fs::rename(&self.path, &theirs).map_err(failed)?;
+            let copied = copy(&theirs, &self.path);
+            let _ = scratch::remove_tree(&theirs);
+            copied.map_err(failed)?;
+        }
+        let new = self.cache.folder.join(format!("{}.key", self.name));
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
+        writeln!(file, "{}", self.name).and_then(|()| file.sync_all()).map_err(failed)?;
+        fs::rename(&new, self.cache.folder.join(key)).map_err(failed)?;
+        Ok(self.path)
+    }
+}
+
+/// Copies a folder that other accounts may read afterwards: files, folders and links, without owners, special
+/// bits and times.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, path, copy_of) = (entry.file_type()?, entry.path(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy(&path, &copy_of)?;
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(&path)?, copy_of)?;
+        } else if kind.is_file() {
+            let flags = OFlag::O_NOFOLLOW.bits();
+            let mut source = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
+            let runs = source.metadata()?.permissions().mode() & 0o111 != 0;
+            let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy_of)?;
+            io::copy(&mut source, &mut target)?;
+            target.set_permissions(Permissions::from_mode(if runs { 0o755 } else { 0o644 }))?;
+        } else {
+            let what = format!("{} is neither a file, a folder nor a link", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+    }
+    fs::set_permissions(to, Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join(NAME), None).unwrap();
+        (folder, cache)
+    }
+
+    #[test]
+    fn what_was_built_is_found_and_what_was_not_finished_is_swept() {
+        let (_folder, cache) = cache();
+        assert_eq!(cache.find("key"), None);
+        let place = cache.place().unwrap();
+        fs::write(place.folder().join("program"), "x").unwrap();
+        let unfinished = cache.place().unwrap().path.clone();
+        let path = place.path.clone();
+        assert_eq!(cache.find("key"), None);
+        assert_eq!(place.publish("key").unwrap(), path);
+        let lock = cache.lock(Duration::from_secs(1), &Stop::new()).unwrap();
+        cache.sweep(&lock);
+        assert!(!unfinished.exists() && path.join("program").exists());
+        assert_eq!(cache.find("key"), Some(path.clone()));
+        // A second process waits, and stops when its user wants it to.
+        let stop = Stop::new();
+        stop.request();
+        assert!(matches!(cache.lock(Duration::from_mins(1), &stop), Err(StepFailure::Stopped)));
+        // A folder that was removed is not found.
+        fs::remove_dir_all(&path).unwrap();
+        assert_eq!(cache.find("key"), None);
+    }
+
+    #[test]
+    fn a_key_names_only_a_folder_of_the_cache() {
+        let (folder, cache) = cache();
+        fs::write(cache.folder.join("up"), "../../..\n").unwrap();
+        fs::write(folder.path().join("outside"), format!("{}\n", "a".repeat(32))).unwrap();
+        symlink(folder.path().join("outside"), cache.folder.join("link")).unwrap();
+        fs::create_dir(cache.folder.join("a".repeat(32))).unwrap();
+        assert_eq!((cache.find("up"), cache.find("link")), (None, None));
+    }
+
+    #[test]
+    fn a_copy_has_no_special_bits_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::create_dir_all(from.join("bin")).unwrap();
+        fs::write(from.join("bin/program"), "x").unwrap();
+        fs::set_permissions(from.join("bin/program"), Permissions::from_mode(0o6777)).unwrap();
+        fs::write(from.join("text"), "y").unwrap();
+        symlink("/etc/shadow", from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        let mode = |path: &str| fs::symlink_metadata(to.join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode("bin/program"), mode("text"), mode("bin")), (0o755, 0o644, 0o755));
+        assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("/etc/shadow"));
+        nix::unistd::mkfifo(&from.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(copy(&from, &folder.path().join("other")).is_err());
+    }
+}
