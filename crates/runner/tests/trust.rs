@@ -510,3 +510,31 @@ fn what_another_user_can_put_in_place_of_an_archive_is_not_run_unasked() {
     assert_eq!(resumed(&Archive::open(&link).unwrap(), id, &BESIDE).unwrap().planned, 0);
     assert!(planted.exists());
 }
+
+#[test]
+fn a_repository_that_another_user_can_write_is_not_built_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (shared, planted) = (folder.path().join("shared"), folder.path().join("planted"));
+    std::fs::create_dir(&shared).unwrap();
+    for words in [
+        &["init", "-q"][..],
+        &["-c", "user.name=a", "-c", "user.email=a", "commit", "-q", "--allow-empty", "-m", "a"],
+    ] {
+        assert!(Command::new("git").args(words).current_dir(&shared).status().unwrap().success());
+    }
+    let build = format!("[build]\nsource = \".\"\nrun = \"touch {} {{build}}/x\"\n[load]", planted.display());
+    let text = PLAN.replace("[load]", &build);
+    let file = shared.join("plan.toml");
+    std::fs::write(&file, &text).unwrap();
+    let archive = Archive::open(&folder.path().join("archive")).unwrap();
+    let stop = Stop::new();
+    stop.request();
+    let plan = plan::read(&text, file.to_str().unwrap()).unwrap_or_else(|e| panic!("{e}"));
+    let id = run(&plan, &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
+    assert!(!planted.exists());
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = resumed(&archive, id, &BESIDE).unwrap_err();
+    let RunnerError::Untrusted { foreign } = &refused else { panic!("{refused}") };
+    assert!(foreign.commands.iter().any(|line| line.starts_with("build.run")), "{:?}", foreign.commands);
+    assert!(!planted.exists(), "it was built");
+}
