@@ -21,7 +21,8 @@ pub(crate) const RUNS_MAX: usize = 8;
 const LOOKED_MAX: usize = 100;
 
 /// Numbers of a load that stand in the table: path in the document, name, and form.
-const NUMBERS: [(&[&str], &str, Form); 12] = [
+const NUMBERS: [(&[&str], &str, Form); 14] = [
+    (&["target"], "target", Form::Text),
     (&["workload"], "workload", Form::Text),
     (&["threads"], "threads", Form::Count),
     (&["offered_per_s"], "offered", Form::Rate),
@@ -34,6 +35,7 @@ const NUMBERS: [(&[&str], &str, Form); 12] = [
     (&["response_ns", "p99"], "response p99", Form::Span),
     (&["service_ns", "p50"], "service p50", Form::Span),
     (&["service_ns", "p99"], "service p99", Form::Span),
+    (&["lateness_ns", "p99"], "lateness p99", Form::Span),
 ];
 
 #[derive(Debug, Clone, Copy)]

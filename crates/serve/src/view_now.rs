@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use archive::{Standing, TrialStanding};
 use askama::Template;
 use record::bakeoff::TrialState;
+use record::load::Phase;
 use record::run::{RunHeader, RunKind, RunState};
 use serde_json::Value;
 
@@ -182,7 +183,9 @@ fn numbers(interval: &Value) -> Vec<(&'static str, String)> {
     let rate = |name: &str| interval[name].as_f64().map_or("-".to_owned(), |per_s| format!("{per_s:.1}/s"));
     let time = |of: &str, name: &str| interval[of][name].as_u64().map_or("-".to_owned(), duration);
     let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    vec![
+    // A new phase has no interval yet: its numbers are those of the last one.
+    let phase = interval["phase"].as_str().filter(|phase| *phase != Phase::Measure.word());
+    let numbers = [
         ("offered", rate("offered_per_s")),
         ("done", rate("achieved_per_s")),
         ("p50", time("latency_ns", "p50")),
@@ -192,7 +195,8 @@ fn numbers(interval: &Value) -> Vec<(&'static str, String)> {
         ("lateness max", time("lateness_ns", "max")),
         ("backlog", count("backlog")),
         ("errors", count("errors")),
-    ]
+    ];
+    phase.map(|phase| ("numbers of", phase.to_owned())).into_iter().chain(numbers).collect()
 }
 
 /// The machine's instruments on a page.
@@ -230,7 +234,9 @@ fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
     type Form = fn(f64) -> String;
     let share: Form = |ratio| format!("{:.1} %", ratio * 100.0);
     let rate: Form = |per_s| format!("{per_s:.0}/s");
-    let wait: Form = |s_per_s| format!("{:.1} ms/s", s_per_s * 1e3);
+    let wait: Form = |s_per_s| {
+        if s_per_s < 1.0 { format!("{:.1} ms/s", s_per_s * 1e3) } else { format!("{s_per_s:.1} s/s") }
+    };
     let bytes: Form = |bytes| format!("{:.2} GiB", bytes / f64::from(1 << 30));
     let numbers: [(&str, &str, [&str; 2], bool, Form); 12] = [
         ("cpu", "busy by events", ["all", "event_ratio"], false, share),
@@ -381,6 +387,8 @@ mod tests {
             shown.iter().filter(|(name, value)| name.starts_with("lateness") && value == "-").count(),
             2
         );
+        assert_eq!(numbers(&json!({"phase": "warmup"}))[0], ("numbers of", "warmup".to_owned()));
+        assert_eq!(numbers(&json!({"phase": "measure"}))[0].0, "offered");
         let full = |p99: Value| json!({"achieved_per_s": 5.0, "latency_ns": {"p99": p99}});
         let drawn = chart(&[full(json!(1000)), full(Value::Null), full(json!(2000)), full(json!(2000))]);
         assert_eq!(drawn.matches("class=\"p99\"").count(), 2, "{drawn}");
@@ -427,6 +435,9 @@ mod tests {
         let number =
             |name: &str| view.numbers.iter().find(|(n, _)| *n == name).map(|(_, text)| text.as_str());
         assert_eq!((number("busy by events"), number("run-queue wait")), (Some("-"), Some("5.0 ms/s")));
+        let full = json!({"interval_s": 2.0, "all": {"run_queue_wait_s": 29.6}});
+        seen.latest.insert("cpu", Ok(Arc::new(full)));
+        assert!(machine_numbers(&seen).contains(&("run-queue wait", "14.8 s/s".to_owned())));
         assert_eq!((number("lock waits"), view.missing), (None, vec!["locks: no BTF".to_owned()]));
         assert_eq!(view.strips[0].1, "CPU 0: 50 %, /proc 25 %");
         assert_eq!(
