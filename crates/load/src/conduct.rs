@@ -555,7 +555,7 @@ impl<'a> Conductor<'a> {
             latency: self.books.shown(phase != Phase::Measure),
             lateness: match (due, phase) {
                 (None, _) => Err(closed_loop()),
-                (Some(_), Phase::Measure) => Ok(self.books.lateness()),
+                (Some(_), Phase::Measure) => Ok(Box::new(self.books.lateness())),
                 (Some(_), _) => Err(Missing::because("only the measured phase has it")),
             },
             errors: after.errors - before.errors,

@@ -97,7 +97,7 @@ fn progress_tells_phases_and_intervals() {
     let mut on_progress = |event: &Event| match event {
         Event::PhaseStarts { phase, .. } => phases.push(*phase),
         Event::Interval(progress) => {
-            late.push(progress.lateness.as_ref().ok().map(record::histogram::Histogram::count));
+            late.push(progress.lateness.as_ref().ok().map(|late| late.count()));
             intervals.push((progress.phase, progress.t_s, progress.latency.count()));
         }
         Event::Connected { made, of: 4, .. } => connected = *made,

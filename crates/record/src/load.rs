@@ -422,7 +422,7 @@ pub struct Progress {
     /// Latency of the events that ended in the interval: response time, or service time in a closed loop.
     pub latency: Histogram,
     /// Lateness of the same events; missing in a closed loop and outside of the measured phase.
-    pub lateness: Maybe<Histogram>,
+    pub lateness: Maybe<Box<Histogram>>,
     /// Failed tries in the interval.
     pub errors: u64,
     /// Whether the server is currently unreachable.

@@ -18,12 +18,15 @@ use crate::monitor::Monitor;
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::render::Cache;
 use crate::settings::Settings;
+use crate::view;
 use crate::view_now::Shown;
 use crate::worker::Bell;
-use crate::{export, view};
 
 /// Viewers of the monitor at a time.
 pub(crate) const VIEWERS_MAX: usize = 64;
+
+/// Exports at a time: each holds a run in memory and may take a CPU.
+const EXPORTS_MAX: usize = 2;
 
 /// Histories in memory.
 const HISTORIES_MAX: usize = 8;
@@ -96,7 +99,7 @@ impl App {
             now: watch::Sender::new(Arc::default()),
             rendering: Arc::new(Semaphore::new(1)),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
-            exports: Arc::new(Semaphore::new(export::AT_ONCE)),
+            exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             pages: Cache::new(settings.printer.clone()),
             printer: settings.printer.clone(),
             histories: Mutex::default(),

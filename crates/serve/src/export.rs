@@ -21,9 +21,7 @@ use crate::guard::Fields;
 use crate::pages::{aside, find};
 use crate::stream::Stream;
 
-/// Exports at a time: each holds a run in memory and may take a CPU.
-pub(crate) const AT_ONCE: usize = 2;
-/// Largest run, in bytes as stored. In memory it may be twenty times as large.
+/// Largest run, in bytes as stored. A load of 3 s had 36 kB, and 650 kB as CSV.
 const STORED_BYTES_MAX: u64 = 32 << 20;
 /// Length of a part.
 const PART_BYTES: usize = 64 << 10;

@@ -246,7 +246,7 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
         achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
         backlog: shown.iter().map(|shown| shown.backlog).sum(),
         latency,
-        lateness: if is_open { Ok(lateness) } else { Err(no_due_times()) },
+        lateness: if is_open { Ok(Box::new(lateness)) } else { Err(no_due_times()) },
         errors: shown.iter().map(|shown| shown.errors).sum(),
         outage: shown.iter().any(|shown| shown.outage),
     })

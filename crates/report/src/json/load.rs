@@ -138,7 +138,10 @@ pub fn progress(progress: &Progress) -> Value {
         .with("achieved_per_s", progress.achieved_per_s)
         .with("backlog", progress.backlog)
         .maybe("latency_ns", distribution(&progress.latency))
-        .maybe("lateness_ns", progress.lateness.as_ref().map_err(Clone::clone).and_then(distribution))
+        .maybe(
+            "lateness_ns",
+            progress.lateness.as_ref().map_err(Clone::clone).and_then(|late| distribution(late)),
+        )
         .with("errors", progress.errors)
         .with("outage", progress.outage)
         .finish()
@@ -342,7 +345,7 @@ mod tests {
         let value = progress(&shown);
         assert!(value["lateness_ns"].is_null() && value["missing"]["lateness_ns"] == "closed", "{value}");
         // One event of 200 was late: its p99 is that of the others.
-        shown.lateness = Ok([(1_000, 199), (400_000_000, 1)].into_iter().collect());
+        shown.lateness = Ok(Box::new([(1_000, 199), (400_000_000, 1)].into_iter().collect()));
         let late = &progress(&shown)["lateness_ns"];
         assert!(late["p99"].as_u64() < Some(2_000) && late["max"].as_u64() > Some(399_000_000), "{late}");
     }
