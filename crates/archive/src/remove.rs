@@ -23,8 +23,8 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// No run or bake-off has that name, it is part of a bake-off or being written, an open entry of the queue
-    /// needs it, or the disk refuses.
+    /// No run or bake-off has that name, it is part of a bake-off or being written, an open entry of the
+    /// queue needs it, or the disk refuses.
     pub fn remove(&self, id: RunId) -> Result<(), ArchiveError> {
         let still = self.tree.keep_still()?;
         let (run, whole) = (self.tree.run(id), self.tree.bakeoff(id));
