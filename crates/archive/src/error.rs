@@ -102,6 +102,17 @@ pub enum ArchiveError {
         /// Run or bake-off.
         id: RunId,
     },
+    /// An open entry of the queue would measure the bake-off again.
+    #[error(
+        "{id} belongs to the queue's entry {entry}, which has not ended and would measure it again: \
+         `bakeoff queue cancel {entry}` first"
+    )]
+    Queued {
+        /// The bake-off.
+        id: RunId,
+        /// The entry.
+        entry: RunId,
+    },
     /// Another load is writing that log of events.
     #[error("another load writes {}: choose another file for --log", path.display())]
     LogBusy {

@@ -22,8 +22,8 @@ use crate::schema::event::Step;
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, disk, lock, masking};
 
-/// Longest live file: a day of intervals of 1 s. Later ones are left out.
-const LIVE_BYTES_MAX: u64 = 64 << 20;
+/// Longest live file: a day of intervals of 1 s, which have 600 to 1,200 bytes. Later ones are left out.
+const LIVE_BYTES_MAX: u64 = 128 << 20;
 /// Longest part of a live file or a log that is read at a time.
 const READ_BYTES_MAX: u64 = 4 << 20;
 /// Longest part of a server's log that is shown.

@@ -151,6 +151,20 @@ impl Archive {
         Queue::open(self.dir())
     }
 
+    /// Entry of the queue that has not ended and measures the bake-off `run`. An archive without a queue has
+    /// none.
+    pub(crate) fn open_entry_of(&self, run: RunId) -> Result<Option<RunId>, ArchiveError> {
+        let path = self.dir().join("queue.sqlite");
+        if fs::symlink_metadata(&path).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        let read = || Ok(self.queue()?.entries(0)?.into_iter().find(|e| e.run == Some(run)).map(|e| e.id));
+        read().map_err(|e: QueueError| match e {
+            QueueError::Archive(e) => e,
+            e => ArchiveError::Unreadable { path, source: std::io::Error::other(e) },
+        })
+    }
+
     /// Takes the right to run the queue's entries; `None` if another process has it.
     ///
     /// # Errors

@@ -23,13 +23,18 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// No run or bake-off has that name, it is part of a bake-off or being written, or the disk refuses.
+    /// No run or bake-off has that name, it is part of a bake-off or being written, an open entry of the
+    /// queue needs it, or the disk refuses.
     pub fn remove(&self, id: RunId) -> Result<(), ArchiveError> {
         let still = self.tree.keep_still()?;
         let (run, whole) = (self.tree.run(id), self.tree.bakeoff(id));
         if whole.is_dir() {
             if bakeoff::is_running(&whole) {
                 return Err(ArchiveError::Busy { id });
+            }
+            // An entry that has ended never begins again, so none opens in between.
+            if let Some(entry) = self.open_entry_of(id)? {
+                return Err(ArchiveError::Queued { id, entry });
             }
             self.finish_bakeoff(id, &out_of_sight(&whole)?)?;
         } else if run.is_dir() {

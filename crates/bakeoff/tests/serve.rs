@@ -123,6 +123,8 @@ fn a_paused_entry_continues_and_a_cancelled_one_does_not() {
     assert_eq!(lab.run(&["queue", "pause", text(&first, "id")]).code, Some(0));
     until(&first, "paused");
     let run = state(&first)["run"].clone();
+    let removed = lab.run(&["runs", "rm", text(&state(&first), "run")]);
+    assert!(removed.code == Some(2) && removed.err.contains("bakeoff queue cancel"), "{}", removed.err);
     assert_eq!(lab.run(&["queue", "cancel", text(&second, "id")]).code, Some(0));
     assert_eq!(lab.run(&["queue", "wait", text(&second, "id")]).code, Some(130));
     let again = lab.run(&["queue", "resume", text(&second, "id")]);
@@ -296,7 +298,7 @@ fn a_run_that_waits_begins_when_the_machine_is_free() {
 }
 
 #[test]
-fn the_page_of_a_run_is_the_reports_byte_for_byte() {
+fn the_page_and_the_export_of_a_run_are_those_of_the_commands_byte_for_byte() {
     let lab = lab_with_plan();
     lab.run(&["load", "null:", "--rate", "200", "--time", "500ms", "--label", "a=<b>"]);
     lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
@@ -313,6 +315,13 @@ fn the_page_of_a_run_is_the_reports_byte_for_byte() {
         assert_eq!(reply.status, 200);
         assert!(reply.body == std::fs::read_to_string(&file).unwrap(), "{} differs", text(run, "kind"));
         assert_eq!(house.get(&format!("/api/v1/runs/{id}")).json(), lab.json(&["runs", "show", id]));
+        for format in ["csv", "json", "parquet", "openmetrics"] {
+            let own = lab.command(&["runs", "export", id, "--format", format]).output().unwrap().stdout;
+            let served = house.bytes(&format!("/api/v1/runs/{id}/export?format={format}"));
+            assert!(!own.is_empty() && served == own, "{format}: {} and {} bytes", served.len(), own.len());
+        }
+        let about = house.get(&format!("/runs/{id}/about")).body;
+        assert!(about.contains(&format!("/api/v1/runs/{id}/export?format=csv\"")), "{about}");
     }
 }
 
@@ -414,7 +423,7 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
         "load",
         "null:",
         "--rate",
-        "300",
+        "1000",
         "--time",
         "60s",
         "--interval",
@@ -427,6 +436,7 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
         let metrics = house.get("/metrics").body;
         let is_seen = [
             "bakeoff_load_done_per_second{",
+            "bakeoff_load_lateness_p99_seconds{",
             "bakeoff_memory_available_bytes ",
             "bakeoff_nic_bytes_per_second{",
         ];
@@ -440,7 +450,7 @@ fn a_load_is_shown_while_it_runs_and_the_machine_beside_it() {
     assert!(metrics.contains("bakeoff_running 1\n"), "{metrics}");
     let page = house.get("/").body;
     assert!(
-        page.contains("seen") && page.contains("memory available") && page.contains("Ends about"),
+        ["seen", "memory available", "Ends about", "<dt>lateness p99</dt>"].iter().all(|p| page.contains(p)),
         "{page}"
     );
     kill(Pid::from_raw(load.id().cast_signed()), Signal::SIGKILL).unwrap();

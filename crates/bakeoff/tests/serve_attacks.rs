@@ -13,6 +13,8 @@ use lab::Lab;
 
 mod house;
 mod lab;
+#[path = "attacks/masses.rs"]
+mod masses;
 
 const READ: &str = "read-token-of-enough-letters";
 const RUN: &str = "run-token-of-enough-letters";
@@ -39,8 +41,14 @@ fn assert_inert(page: &Reply, place: &str) {
     for part in ["<script>alert", "<img src=x", "onerror=alert(2)>"] {
         assert!(!page.body.contains(part), "{place} has {part}");
     }
-    assert!(page.head.contains("content-security-policy: default-src 'none'"), "{place}: {}", page.head);
-    assert!(page.head.contains("x-content-type-options: nosniff"), "{place}");
+    for part in [
+        "content-security-policy: default-src 'none'",
+        "frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+    ] {
+        assert!(page.head.contains(part), "{place} lacks {part}: {}", page.head);
+    }
 }
 
 #[test]
@@ -64,6 +72,8 @@ fn no_path_leaves_the_archive() {
         "/assets/style.css/../../secret.txt",
         "/queue/..%2f..%2fsecret.txt",
         "/api/v1/runs/..%2f..%2fsecret.txt",
+        "/api/v1/runs/..%2f..%2fsecret.txt/export",
+        "/api/v1/runs/01/export?format=../../secret.txt",
         "/api/v1/queue/..%2f..%2fsecret.txt/plan",
         "/api/v1/queue/..%2f..%2fsecret.txt/output",
         "/secret.txt",
@@ -88,6 +98,10 @@ fn no_text_of_others_becomes_markup() {
     lab.run(&["load", "null:", "--rate", "100", "--time", "200ms", "--label", &format!("evil={EVIL}")]);
     lab.run(&["run", lab.path("plan.toml").to_str().unwrap()]);
     lab.run(&["runs", "tag", "latest", "--note", EVIL]);
+    // Its errors have the text of the command.
+    std::fs::write(lab.path("evil.txt"), EVIL).unwrap();
+    let fails = format!("exec:cat {} >&2; exit 1", lab.path("evil.txt").display());
+    lab.run(&["load", &fails, "--rate", "20", "--time", "300ms"]);
     let house = House::open(&lab, &["--queue"]);
     let plan = lab.path("plan.toml");
     let submitted = lab.json(&[
@@ -102,13 +116,14 @@ fn no_text_of_others_becomes_markup() {
     let listed = lab.json(&["runs", "list"]);
     let ids: Vec<&str> =
         listed["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
-    assert_eq!(ids.len(), 2, "{listed}");
+    assert_eq!(ids.len(), 3, "{listed}");
     let evil = "%3Cscript%3Ealert(1)%3C/script%3E%22'%3E%3Cimg%20src=x%20onerror=alert(2)%3E";
     let pages = [
         "/".to_owned(),
         "/runs".to_owned(),
         format!("/runs?text={evil}&label={evil}&since={evil}&kind={evil}&page={evil}"),
         format!("/runs/{}", ids[0]),
+        format!("/runs/{}", ids[1]),
         format!("/runs/{}/about", ids[0]),
         format!("/runs/{}/about", ids[1]),
         format!("/runs/{evil}"),
@@ -123,6 +138,10 @@ fn no_text_of_others_becomes_markup() {
     for path in &pages {
         assert_inert(&house.get(path), path);
     }
+    assert!(
+        house.get(&format!("/runs/{}", ids[0])).body.contains("alert(1)"),
+        "the error of an event is shown"
+    );
     let form = |plan: &str, by: &str| {
         let body = format!(
             "csrf={}&do=submit&plan={plan}&by={by}&priority={evil}&not_before={evil}",

@@ -554,6 +554,11 @@ impl<'a> Conductor<'a> {
             backlog: due
                 .map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(event_counts.ended())),
             latency: self.books.shown(phase != Phase::Measure),
+            lateness: match (due, phase) {
+                (None, _) => Err(closed_loop()),
+                (Some(_), Phase::Measure) => Ok(Box::new(self.books.lateness())),
+                (Some(_), _) => Err(Missing::because("only the measured phase has it")),
+            },
             errors: after.errors - before.errors,
             outage: self.engine.hosts_away() > 0,
         };

@@ -421,6 +421,8 @@ pub struct Progress {
     pub backlog: u64,
     /// Latency of the events that ended in the interval: response time, or service time in a closed loop.
     pub latency: Histogram,
+    /// Lateness of the same events; missing in a closed loop and outside of the measured phase.
+    pub lateness: Maybe<Box<Histogram>>,
     /// Failed tries in the interval.
     pub errors: u64,
     /// Whether the server is currently unreachable.

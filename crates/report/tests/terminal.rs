@@ -342,6 +342,7 @@ fn progress_reads_as_recorded() {
         achieved_per_s: 499.98,
         backlog: 2,
         latency: latency.clone(),
+        lateness: Ok(Box::new(latency.clone())),
         errors: 0,
         outage,
     };

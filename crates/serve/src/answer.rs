@@ -118,8 +118,7 @@ pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
     let status = match why {
         ChangeError::NoQueue => StatusCode::FORBIDDEN,
         ChangeError::Queue(QueueError::NotFound { .. }) => StatusCode::NOT_FOUND,
-        ChangeError::Open { .. }
-        | ChangeError::Changed
+        ChangeError::Changed
         | ChangeError::Queue(
             QueueError::Refused(_) | QueueError::Ambiguous { .. } | QueueError::Taken { .. },
         ) => StatusCode::CONFLICT,
@@ -142,10 +141,10 @@ pub(crate) fn unprinted(format: Format, why: &PrintError) -> Response {
 
 /// The answer to an error of the archive. Its paths are those of this server: they are left out.
 pub(crate) fn of_archive(format: Format, why: &archive::ArchiveError) -> Response {
-    use archive::ArchiveError::{Ambiguous, Busy, NotFound, PartOfBakeoff};
+    use archive::ArchiveError::{Ambiguous, Busy, NotFound, PartOfBakeoff, Queued};
     match why {
         NotFound { .. } => error(format, StatusCode::NOT_FOUND, &why.to_string()),
-        Ambiguous { .. } | Busy { .. } | PartOfBakeoff { .. } => {
+        Ambiguous { .. } | Busy { .. } | PartOfBakeoff { .. } | Queued { .. } => {
             error(format, StatusCode::CONFLICT, &why.to_string())
         }
         _ if why.is_damage() => {

@@ -1,5 +1,6 @@
 //! `/api/v1`: everything that the pages do, as JSON.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -383,12 +384,16 @@ fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'stati
         return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
     };
     let mut now = app.now.subscribe();
-    let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, Infallible>>(1);
     tokio::spawn(async move {
         let _place = place;
         let (mut last, mut same) = (String::new(), 0);
         loop {
             let Ok(()) = now.changed().await else { return };
+            // A reader that has left gives its place back, also if the state stays the same.
+            if sender.is_closed() {
+                return;
+            }
             let state = form(&now.borrow_and_update().clone());
             let text: Bytes = if state != last {
                 format!("event: now\ndata: {state}\n\n").into()
@@ -400,7 +405,7 @@ fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'stati
             };
             (last, same) = (state, 0);
             // A reader that takes nothing for that long has gone.
-            if !matches!(tokio::time::timeout(UNREAD_TIME, sender.send(text)).await, Ok(Ok(()))) {
+            if !matches!(tokio::time::timeout(UNREAD_TIME, sender.send(Ok(text))).await, Ok(Ok(()))) {
                 return;
             }
         }

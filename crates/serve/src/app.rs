@@ -25,6 +25,9 @@ use crate::worker::Bell;
 /// Viewers of the monitor at a time.
 pub(crate) const VIEWERS_MAX: usize = 64;
 
+/// Exports at a time: each holds a run in memory and may take a CPU.
+const EXPORTS_MAX: usize = 2;
+
 /// Histories in memory.
 const HISTORIES_MAX: usize = 8;
 
@@ -46,6 +49,7 @@ pub(crate) struct App {
     /// One page is rendered at a time: a page must not take CPUs from a measurement.
     pub(crate) rendering: Arc<Semaphore>,
     pub(crate) viewers: Arc<Semaphore>,
+    pub(crate) exports: Arc<Semaphore>,
     pub(crate) pages: Cache,
     pub(crate) printer: Arc<dyn Printer>,
     /// Histories that were asked for last.
@@ -61,14 +65,6 @@ pub(crate) enum ChangeError {
     /// The server is read-only.
     #[error("this server runs no plans: start it with --queue")]
     NoQueue,
-    /// An open entry of the queue would measure the bake-off again.
-    #[error(
-        "the entry {entry} of the queue has not ended, and would measure this bake-off again: cancel it first"
-    )]
-    Open {
-        /// The entry.
-        entry: RunId,
-    },
     /// Another user has changed the note since it was read.
     #[error("the note has changed since it was read: read it again")]
     Changed,
@@ -103,6 +99,7 @@ impl App {
             now: watch::Sender::new(Arc::default()),
             rendering: Arc::new(Semaphore::new(1)),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             pages: Cache::new(settings.printer.clone()),
             printer: settings.printer.clone(),
             histories: Mutex::default(),
@@ -174,13 +171,7 @@ impl App {
     pub(crate) fn remove(&self, id: RunId, who: &Identity, from: &str) -> Result<(), ChangeError> {
         let what = json!({"run": id.to_string()});
         let mut queue = self.queue()?;
-        audited(&mut queue, "remove", &what, (who, from), |queue| {
-            let is_of_it = |entry: &&Entry| entry.run == Some(id) && !entry.state.is_end();
-            if let Some(open) = queue.entries(0)?.iter().find(is_of_it) {
-                return Err(ChangeError::Open { entry: open.id });
-            }
-            Ok(self.archive.remove(id)?)
-        })?;
+        audited(&mut queue, "remove", &what, (who, from), |_| Ok(self.archive.remove(id)?))?;
         drop(queue);
         self.pages.forget(id);
         self.listing.refresh();

@@ -282,6 +282,20 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_cannot_send_a_client_elsewhere() {
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        other.set_nonblocking(true).unwrap();
+        let place = format!("http://{}/latest/meta-data/", other.local_addr().unwrap());
+        let head =
+            format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n");
+        let (client, got) = with_server(&[Box::leak(head.into())]);
+        let refused = client.post("/hook", &json!({"id": "x"})).unwrap_err();
+        assert!(matches!(refused, ServeError::Refused { status: 307, .. }), "{refused}");
+        got.join().unwrap();
+        assert_eq!(other.accept().map(drop).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
     fn an_id_cannot_leave_its_place_in_the_path() {
         assert_eq!(segment("../runs?x#y"), "runsxy");
         assert_eq!(segment("/"), "-");

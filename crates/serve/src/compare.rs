@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use archive::Archive;
 use record::bakeoff::{Metric, Scale};
 use record::environment::Environment;
+use record::missing::Missing;
 use record::run::{RunHeader, RunId, RunKind};
 use serde_json::{Value, json};
 
 use crate::listing::Snapshot;
 use crate::printer::{PrintError, Printer};
-use crate::render;
 use crate::view::duration;
 use crate::view_page::{Cell, Column, ComparePage, HostView, Judged, state_of};
 
@@ -21,7 +21,8 @@ pub(crate) const RUNS_MAX: usize = 8;
 const LOOKED_MAX: usize = 100;
 
 /// Numbers of a load that stand in the table: path in the document, name, and form.
-const NUMBERS: [(&[&str], &str, Form); 12] = [
+const NUMBERS: [(&[&str], &str, Form); 14] = [
+    (&["target"], "target", Form::Text),
     (&["workload"], "workload", Form::Text),
     (&["threads"], "threads", Form::Count),
     (&["offered_per_s"], "offered", Form::Rate),
@@ -34,6 +35,7 @@ const NUMBERS: [(&[&str], &str, Form); 12] = [
     (&["response_ns", "p99"], "response p99", Form::Span),
     (&["service_ns", "p50"], "service p50", Form::Span),
     (&["service_ns", "p99"], "service p99", Form::Span),
+    (&["lateness_ns", "p99"], "lateness p99", Form::Span),
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +46,12 @@ enum Form {
     Span,
 }
 
-/// Reads each run; one half in a second thread, because eight runs in one took over 200 ms.
-fn in_halves<A: Send, B: Send, E: Send>(
+/// Parts of the runs in their order; one half is read in a second thread, because eight runs in one took
+/// over 200 ms.
+fn in_halves<T: Send, E: Send>(
     ids: &[RunId],
-    read: impl Fn(RunId) -> Result<(A, B), E> + Sync,
-) -> Result<(Vec<A>, Vec<B>), E> {
+    read: impl Fn(RunId) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
     let all = |ids: &[RunId]| ids.iter().map(|id| read(*id)).collect::<Result<Vec<_>, _>>();
     let (first, second) = ids.split_at(ids.len() / 2);
     let (first, second) = std::thread::scope(|scope| {
@@ -56,25 +59,44 @@ fn in_halves<A: Send, B: Send, E: Send>(
         let second = all(second);
         (first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), second)
     });
-    Ok(first?.into_iter().chain(second?).unzip())
+    Ok(first?.into_iter().chain(second?).collect())
 }
 
-fn numbers_and_machine(
-    printer: &dyn Printer,
-    archive: &Archive,
-    id: RunId,
-) -> Result<(Value, Environment), PrintError> {
-    let mut machine = archive.environment(id)?;
-    // As on the pages of runs: nothing that identifies a machine or its user.
-    report::identity::hide_in_environment(&mut machine);
-    Ok((render::brief(printer, archive, id)?, machine))
+/// The part of a run that a comparison shows.
+struct Part {
+    header: RunHeader,
+    /// Its numbers, without those of intervals.
+    document: Value,
+    machine: Environment,
+}
+
+impl Part {
+    fn read(printer: &dyn Printer, archive: &Archive, id: RunId) -> Result<Self, PrintError> {
+        let mut part = if archive.is_bakeoff(id) {
+            let (header, machine) = (archive.header(id)?, archive.environment(id)?);
+            Self { header, document: printer.document(archive, id)?, machine }
+        } else {
+            // The manifest has all of it, and is read once.
+            let run = archive.run_summary(id)?;
+            let document = match &run.load {
+                None => printer.document(archive, id)?,
+                Some(record) => {
+                    let machine = analysis::machine(record, std::iter::empty::<record::cpu::CpuInterval>());
+                    let throttled = Err(Missing::because("not part of a comparison"));
+                    report::json::load(Some(id), record, &machine, &throttled)
+                }
+            };
+            Self { header: run.header, document, machine: run.environment }
+        };
+        // As on the pages of runs: nothing that identifies a machine or its user.
+        report::identity::hide_in_environment(&mut part.machine);
+        Ok(part)
+    }
 }
 
 /// Runs that are held against each other.
 pub(crate) struct Compared {
-    headers: Vec<RunHeader>,
-    documents: Vec<Value>,
-    machines: Vec<Environment>,
+    parts: Vec<Part>,
     /// The judgement of bake-offs against the first one, or the reason that it is missing; `None` for other
     /// runs, which one measurement cannot tell apart.
     judged: Option<Result<Value, String>>,
@@ -83,28 +105,30 @@ pub(crate) struct Compared {
 impl Compared {
     /// Reads the runs.
     pub(crate) fn read(printer: &dyn Printer, archive: &Archive, ids: &[RunId]) -> Result<Self, PrintError> {
-        let headers: Vec<RunHeader> = ids.iter().map(|id| archive.header(*id)).collect::<Result<_, _>>()?;
-        let are_bakeoffs = headers.iter().all(|header| header.kind == RunKind::Bakeoff);
+        let parts = in_halves(ids, |id| Part::read(printer, archive, id))?;
+        let are_bakeoffs = parts.iter().all(|part| part.header.kind == RunKind::Bakeoff);
         let judged = are_bakeoffs.then(|| printer.compare(archive, ids).map_err(|why| why.to_string()));
-        let (documents, machines) = in_halves(ids, |id| numbers_and_machine(printer, archive, id))?;
-        Ok(Self { headers, documents, machines, judged })
+        Ok(Self { parts, judged })
+    }
+
+    fn headers(&self) -> impl Iterator<Item = &RunHeader> {
+        self.parts.iter().map(|part| &part.header)
     }
 
     /// Facts that differ, each with its value on every machine; `None` where it is unknown.
     fn differing(&self) -> Vec<(String, Vec<Option<String>>)> {
-        let names: BTreeSet<&String> =
-            self.machines.iter().flat_map(|machine| machine.facts.keys()).collect();
+        let names: BTreeSet<&String> = self.parts.iter().flat_map(|part| part.machine.facts.keys()).collect();
         let values = |name: &String| -> Vec<Option<String>> {
-            self.machines.iter().map(|machine| machine.fact(name).map(str::to_owned)).collect()
+            self.parts.iter().map(|part| part.machine.fact(name).map(str::to_owned)).collect()
         };
         let all = names.into_iter().map(|name| (name.clone(), values(name)));
         all.filter(|(_, values)| values.windows(2).any(|pair| pair[0] != pair[1])).collect()
     }
 
     pub(crate) fn document(&self) -> Value {
-        let runs = self.headers.iter().zip(&self.documents).map(|(header, numbers)| {
-            let mut listed = report::json::listed(header);
-            listed["numbers"] = numbers.clone();
+        let runs = self.parts.iter().map(|part| {
+            let mut listed = report::json::listed(&part.header);
+            listed["numbers"] = part.document.clone();
             listed
         });
         let differing = self.differing();
@@ -128,30 +152,29 @@ impl Compared {
     }
 
     pub(crate) fn page(&self) -> ComparePage {
-        let columns = self.headers.iter().map(|header| Column {
+        let columns = self.headers().map(|header| Column {
             id: header.id.to_string(),
             short: header.id.short(RunId::SHORT_MIN).to_lowercase(),
             title: header.title.clone(),
         });
         let is_load = |document: &Value| document["schema"] == "bakeoff.load/1";
         let mut rows = vec![
-            ("kind".to_owned(), self.headers.iter().map(|h| plain(h.kind.word().to_owned())).collect()),
-            ("state".to_owned(), self.headers.iter().map(state_cell).collect()),
+            ("kind".to_owned(), self.headers().map(|h| plain(h.kind.word().to_owned())).collect()),
+            ("state".to_owned(), self.headers().map(state_cell).collect()),
         ];
-        if self.documents.iter().any(is_load) {
+        if self.parts.iter().any(|part| is_load(&part.document)) {
             for (path, name, form) in NUMBERS {
-                let of = |document| plain(cell(document, path, form));
-                rows.push((name.to_owned(), self.documents.iter().map(of).collect()));
+                let of = |part: &Part| plain(cell(&part.document, path, form));
+                rows.push((name.to_owned(), self.parts.iter().map(of).collect()));
             }
         }
-        let labels: BTreeSet<&String> = self.headers.iter().flat_map(|header| header.labels.keys()).collect();
+        let labels: BTreeSet<&String> = self.headers().flat_map(|header| header.labels.keys()).collect();
         for label in labels {
             let value = |header: &RunHeader| header.labels.get(label).cloned();
             let of = |header| plain(value(header).unwrap_or_else(|| "-".to_owned()));
-            rows.push((format!("label {label}"), self.headers.iter().map(of).collect()));
+            rows.push((format!("label {label}"), self.headers().map(of).collect()));
         }
-        let of_bakeoffs = self.headers.iter().zip(&self.documents);
-        let verdicts = of_bakeoffs.filter(|(_, document)| document["comparisons"].is_array());
+        let verdicts = self.parts.iter().filter(|part| part.document["comparisons"].is_array());
         let shown = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
         let differing = self.differing().into_iter();
         ComparePage {
@@ -162,9 +185,7 @@ impl Compared {
                 Err(why) => Judged { answer: format!("No verdict: {why}"), ..Judged::default() },
             }),
             rows,
-            verdicts: verdicts
-                .map(|(header, document)| (header.title.clone(), verdicts_of(document)))
-                .collect(),
+            verdicts: verdicts.map(|part| (part.header.title.clone(), verdicts_of(&part.document))).collect(),
             differing: differing.map(|(name, all)| (name, all.into_iter().map(shown).collect())).collect(),
         }
     }
@@ -282,6 +303,34 @@ mod tests {
         assert_eq!(cell(&document, &["service_ns", "p50"], Form::Span), "<= 22.5 ms");
         assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), ">= 1 ns", "the weaker bound");
         assert_eq!(cell(&document, &["service_ns", "max"], Form::Span), "-");
+    }
+
+    #[test]
+    fn a_run_is_read_once_for_a_comparison() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let mut machine = Environment::default();
+        machine.facts.insert("large".to_owned(), Ok("x".repeat(200_000)));
+        let stored = |title: &str| {
+            let anchor = record::clock::WallAnchor::now();
+            let header = RunHeader::running(RunKind::Record, anchor, title.to_owned(), String::new());
+            let writer = archive.begin(&header).unwrap();
+            writer.seal(&record::run::Run::unmeasured(header.clone(), machine.clone())).unwrap();
+            header.id
+        };
+        let ids = [stored("a"), stored("b")];
+        let read_bytes = || {
+            let counts = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+            counts.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok())
+        };
+        let Some(before) = read_bytes() else {
+            println!("skipped: this kernel does not count what a thread reads");
+            return;
+        };
+        assert!(Compared::read(&crate::tests::Empty, &archive, &ids).is_ok());
+        // Another thread has read the first one.
+        let read = read_bytes().unwrap() - before;
+        assert!((200_000..300_000).contains(&read), "{read} bytes for one run of 200,000");
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
 /// First name in a query to an address of the API without parameters.
 fn query_for_nobody(uri: &Uri) -> Option<String> {
     let reads = ["/api/v1/runs", "/api/v1/history", "/api/v1/compare"];
-    if !uri.path().starts_with("/api/") || reads.contains(&uri.path()) {
+    let is_export = uri.path().ends_with("/export");
+    if !uri.path().starts_with("/api/") || reads.contains(&uri.path()) || is_export {
         return None;
     }
     let Fields(fields) = Fields::of(uri.query()?.as_bytes());
@@ -207,6 +208,11 @@ impl Fields {
             (next(), next())
         });
         Self(pairs.collect())
+    }
+
+    /// One field.
+    pub(crate) fn one(name: &str, value: String) -> Self {
+        Self(vec![(name.to_owned(), value)])
     }
 
     /// Refuses a name that is neither in `once` nor in `often`, and one of `once` that occurs again: a filter

@@ -17,6 +17,7 @@ mod client;
 mod compare;
 mod error;
 mod executes;
+mod export;
 mod guard;
 mod identity;
 mod instruments;

@@ -15,10 +15,11 @@ use crate::app::App;
 use crate::monitor::{Now, Running};
 use crate::pages::aside;
 
-const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Type of OpenMetrics text.
+pub(crate) const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Numbers of the last interval of a load: name, meaning, path in its line, and factor to the unit.
-const OF_LOADS: [(&str, &str, &[&str], f64); 6] = [
+const OF_LOADS: [(&str, &str, &[&str], f64); 7] = [
     (
         "bakeoff_load_offered_per_second",
         "Events due per second in the last interval.",
@@ -43,6 +44,12 @@ const OF_LOADS: [(&str, &str, &[&str], f64); 6] = [
         "bakeoff_load_latency_p99_seconds",
         "99th percentile of the last interval.",
         &["latency_ns", "p99"],
+        1e-9,
+    ),
+    (
+        "bakeoff_load_lateness_p99_seconds",
+        "99th percentile of the generator's own delay in the last interval.",
+        &["lateness_ns", "p99"],
         1e-9,
     ),
 ];

@@ -436,9 +436,27 @@ pub(crate) async fn hosts(State(app): Shared) -> Response {
     .await
 }
 
-/// `/plans/new`.
-pub(crate) async fn plan_form(State(app): Shared, Extension(who): Extension<Identity>) -> Response {
-    plan_page(&app, &who, &Fields::default(), StatusCode::OK, None)
+/// `/plans/new?entry=ID`: an empty form, or one with the plan of an entry.
+pub(crate) async fn plan_form(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let fields = match Fields::of(query.unwrap_or_default().as_bytes()).only(&["entry"], &[]) {
+        Ok(fields) => fields,
+        Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
+    };
+    let show = move |app: &App| -> Result<Response, ChangeError> {
+        let fields = match fields.given("entry") {
+            None => Fields::default(),
+            Some(id) => {
+                let queue = app.queue()?;
+                Fields::one("plan", queue.plan(queue.find(&id)?.id)?)
+            }
+        };
+        Ok(plan_page(app, &who, &fields, StatusCode::OK, None))
+    };
+    aside(&app, show).await.unwrap_or_else(|why| refused(Format::Page, &why))
 }
 
 /// `POST /plans/new`: checks a plan, or submits it.

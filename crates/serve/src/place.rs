@@ -144,6 +144,10 @@ mod tests {
         for wrong in [
             "unix:/x",
             "http://ci.example/hook",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[fd00:ec2::254]/",
+            "http://2130706433/",
+            "http://0.0.0.0/",
             "https://ci.example/a b",
             "https://c/\r\nX: y",
             "hook",

@@ -1,12 +1,10 @@
-//! Pages of runs in memory, and the numbers of a run for a comparison.
+//! Pages of runs in memory.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use archive::Archive;
-use record::missing::Missing;
 use record::run::RunId;
-use serde_json::Value;
 
 use crate::printer::{PrintError, Printer};
 
@@ -54,13 +52,4 @@ impl Cache {
 /// A number that differs when the run has changed: runs never do, and the journal of a bake-off grows.
 fn stamp(archive: &Archive, id: RunId) -> u64 {
     std::fs::metadata(archive.bakeoff_dir(id).join("events.jsonl")).map_or(0, |found| found.len())
-}
-
-/// The numbers of a run for a comparison, without its intervals.
-pub(crate) fn brief(printer: &dyn Printer, archive: &Archive, id: RunId) -> Result<Value, PrintError> {
-    let load = if archive.is_bakeoff(id) { None } else { archive.load_result(id)? };
-    let Some(record) = load else { return printer.document(archive, id) };
-    let machine = analysis::machine(&record, std::iter::empty::<record::cpu::CpuInterval>());
-    let throttled = Err(Missing::because("not part of a comparison"));
-    Ok(report::json::load(Some(id), &record, &machine, &throttled))
 }

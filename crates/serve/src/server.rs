@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::view_now::Shown;
 use crate::webhook::Webhook;
 use crate::worker::Worker;
-use crate::{api, metrics, pages, tls};
+use crate::{api, export, metrics, pages, tls};
 
 /// Interval between two states that viewers get.
 const NOW_EVERY: Duration = Duration::from_millis(500);
@@ -222,6 +222,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/v1/queue/{id}/{action}", post(api::act))
         .route("/api/v1/runs", get(api::runs))
         .route("/api/v1/runs/{id}", get(api::run).delete(api::remove))
+        .route("/api/v1/runs/{id}/export", get(export::export))
         .route("/api/v1/runs/{id}/note", get(api::note).put(api::set_note))
         .route("/api/v1/compare", get(api::compare))
         .route("/api/v1/history", get(api::history))

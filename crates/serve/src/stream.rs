@@ -1,6 +1,5 @@
 //! A body that ends when its sender does.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,17 +7,17 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::Frame;
 use tokio::sync::mpsc::Receiver;
 
-/// A body of the parts that arrive.
-pub(crate) struct Stream(pub(crate) Receiver<Bytes>);
+/// A body of the parts that arrive. An error cuts the answer off.
+pub(crate) struct Stream<E>(pub(crate) Receiver<Result<Bytes, E>>);
 
-impl HttpBody for Stream {
+impl<E> HttpBody for Stream<E> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = E;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|part| part.map(|bytes| Ok(Frame::data(bytes))))
+    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
+        self.0.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data)))
     }
 }

@@ -21,6 +21,7 @@ use crate::pages::alone;
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::settings::Settings;
 
+mod attacks;
 mod unkind;
 
 const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.threads]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n\
@@ -44,6 +45,25 @@ impl Printer for Unfit {
     }
     fn compare(&self, _: &Archive, _: &[RunId]) -> Result<Value, PrintError> {
         Err(unfit())
+    }
+    fn history(&self, _: &Archive, _: &HistoryWanted) -> Result<Histories, PrintError> {
+        Err(unfit())
+    }
+}
+
+/// A printer of empty documents.
+#[derive(Debug)]
+pub(crate) struct Empty;
+
+impl Printer for Empty {
+    fn page(&self, _: &Archive, _: RunId) -> Result<String, PrintError> {
+        Ok(String::new())
+    }
+    fn document(&self, _: &Archive, _: RunId) -> Result<Value, PrintError> {
+        Ok(json!({}))
+    }
+    fn compare(&self, _: &Archive, _: &[RunId]) -> Result<Value, PrintError> {
+        Ok(json!({}))
     }
     fn history(&self, _: &Archive, _: &HistoryWanted) -> Result<Histories, PrintError> {
         Err(unfit())
@@ -261,6 +281,9 @@ fn each_status_of_the_api_is_described() {
         desk.send("PUT", &note, JSON, "{}").0,
         desk.ask("DELETE", "/api/v1/runs/latest", &[], "").0,
         desk.ask("DELETE", &format!("/api/v1/runs/{none}"), &[], "").0,
+        desk.get(&format!("/api/v1/runs/{none}/export")).0,
+        desk.get(&format!("/api/v1/runs/{none}/export?format=xml")).0,
+        desk.get(&format!("/api/v1/runs/{none}/export?from=1")).0,
         desk.get("/api/v1/compare").0,
         desk.get(&format!("/api/v1/compare?runs={none},{none}")).0,
         desk.get("/api/v1/history").0,
@@ -268,7 +291,7 @@ fn each_status_of_the_api_is_described() {
         desk.get("/api/v1/runs?kind=x").0,
         desk.get("/api/v1/events").0,
     ];
-    assert_eq!(statuses, [404, 404, 415, 400, 404, 400, 404, 400, 404, 422, 200, 400, 200]);
+    assert_eq!(statuses, [404, 404, 415, 400, 404, 400, 404, 404, 400, 400, 400, 404, 422, 200, 400, 200]);
 }
 
 /// Every operation of the API, as requests that need no body.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use archive::{Standing, TrialStanding};
 use askama::Template;
 use record::bakeoff::TrialState;
+use record::load::Phase;
 use record::run::{RunHeader, RunKind, RunState};
 use serde_json::Value;
 
@@ -123,6 +124,8 @@ struct RunningView {
     numbers: Option<Vec<(&'static str, String)>>,
     chart: String,
     squares: Vec<(&'static str, String)>,
+    /// States that the squares have.
+    legend: Vec<&'static str>,
     notes: Vec<String>,
     log: Option<String>,
 }
@@ -133,6 +136,10 @@ impl RunningView {
         let bad = trials.iter().rev().filter(|told| told.state == TrialState::Invalid);
         let reasons = bad.filter_map(|told| Some(format!("{}: {}", name(told), told.reason.as_ref()?)));
         let is_short = trials.len() <= SQUARES_MAX;
+        let squares: Vec<_> = if is_short { trials.iter().map(square).collect() } else { Vec::new() };
+        let mut legend: Vec<&str> = squares.iter().map(|(word, _)| *word).collect();
+        legend.sort_unstable();
+        legend.dedup();
         Self {
             id: running.header.id.to_string(),
             title: running.header.title.clone(),
@@ -144,7 +151,8 @@ impl RunningView {
             behind: running.behind(),
             numbers: running.interval.as_ref().map(numbers),
             chart: chart(&running.intervals),
-            squares: if is_short { trials.iter().map(square).collect() } else { Vec::new() },
+            squares,
+            legend,
             notes: running.notes.clone(),
             log: running.log.clone(),
         }
@@ -173,17 +181,22 @@ fn square(told: &TrialStanding) -> (&'static str, String) {
 /// Numbers of an interval for people. A number that is missing reads `-`.
 fn numbers(interval: &Value) -> Vec<(&'static str, String)> {
     let rate = |name: &str| interval[name].as_f64().map_or("-".to_owned(), |per_s| format!("{per_s:.1}/s"));
-    let latency = |name: &str| interval["latency_ns"][name].as_u64().map_or("-".to_owned(), duration);
+    let time = |of: &str, name: &str| interval[of][name].as_u64().map_or("-".to_owned(), duration);
     let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    vec![
+    // A new phase has no interval yet: its numbers are those of the last one.
+    let phase = interval["phase"].as_str().filter(|phase| *phase != Phase::Measure.word());
+    let numbers = [
         ("offered", rate("offered_per_s")),
         ("done", rate("achieved_per_s")),
-        ("p50", latency("p50")),
-        ("p99", latency("p99")),
-        ("max", latency("max")),
+        ("p50", time("latency_ns", "p50")),
+        ("p99", time("latency_ns", "p99")),
+        ("max", time("latency_ns", "max")),
+        ("lateness p99", time("lateness_ns", "p99")),
+        ("lateness max", time("lateness_ns", "max")),
         ("backlog", count("backlog")),
         ("errors", count("errors")),
-    ]
+    ];
+    phase.map(|phase| ("numbers of", phase.to_owned())).into_iter().chain(numbers).collect()
 }
 
 /// The machine's instruments on a page.
@@ -221,7 +234,9 @@ fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
     type Form = fn(f64) -> String;
     let share: Form = |ratio| format!("{:.1} %", ratio * 100.0);
     let rate: Form = |per_s| format!("{per_s:.0}/s");
-    let wait: Form = |s_per_s| format!("{:.1} ms/s", s_per_s * 1e3);
+    let wait: Form = |s_per_s| {
+        if s_per_s < 1.0 { format!("{:.1} ms/s", s_per_s * 1e3) } else { format!("{s_per_s:.1} s/s") }
+    };
     let bytes: Form = |bytes| format!("{:.2} GiB", bytes / f64::from(1 << 30));
     let numbers: [(&str, &str, [&str; 2], bool, Form); 12] = [
         ("cpu", "busy by events", ["all", "event_ratio"], false, share),
@@ -285,27 +300,37 @@ fn strip(cpu: u64, strips: &[Arc<Vec<Busy>>]) -> (String, String) {
     (svg, text)
 }
 
-/// Rate and p99 over the last intervals as a drawing. An interval without the number breaks its line.
+/// Rate, p99 and lateness over the last intervals as a drawing; p99 and lateness have one scale. An interval
+/// without the number breaks its line.
 fn chart(intervals: &[Value]) -> String {
     let values = |read: &dyn Fn(&Value) -> Option<f64>| intervals.iter().map(read).collect::<Vec<_>>();
     let done = values(&|interval| interval["achieved_per_s"].as_f64());
     let offered = values(&|interval| interval["offered_per_s"].as_f64());
     let p99 = values(&|interval| interval["latency_ns"]["p99"].as_f64());
+    let late = values(&|interval| interval["lateness_ns"]["p99"].as_f64());
     let most = |all: &[Option<f64>]| all.iter().flatten().copied().fold(0.0, f64::max);
-    let (rate_max, p99_max) = (most(&done).max(most(&offered)), most(&p99));
+    let (rate_max, p99_max) = (most(&done).max(most(&offered)), most(&p99).max(most(&late)));
     if intervals.len() < 2 || rate_max <= 0.0 {
         return String::new();
     }
-    let lines = [("offered", &offered, rate_max), ("done", &done, rate_max), ("p99", &p99, p99_max)];
+    let lines = [
+        ("offered", &offered, rate_max),
+        ("done", &done, rate_max),
+        ("p99", &p99, p99_max),
+        ("late", &late, p99_max),
+    ];
     let drawn: String = lines.iter().map(|(class, all, top)| polylines(class, all, *top, CHART)).collect();
     let (width, height) = CHART;
-    let has_p99 = p99.iter().any(Option::is_some);
-    let (of_p99, which) = if has_p99 {
-        (format!(", p99 up to {}", duration(whole(p99_max))), " (p99 is the other line)")
-    } else {
-        (String::new(), "")
+    let has = |all: &[Option<f64>]| all.iter().any(Option::is_some);
+    let of_offered = if has(&offered) { format!(" of {:.1}/s", most(&offered)) } else { String::new() };
+    let of_p99 =
+        if has(&p99) { format!(", p99 up to {}", duration(whole(most(&p99)))) } else { String::new() };
+    let which = match (has(&p99), has(&late)) {
+        (true, true) => " (p99 is the other line, its lateness is dotted)",
+        (true, false) => " (p99 is the other line)",
+        (false, _) => "",
     };
-    let label = format!("done up to {rate_max:.1}/s{of_p99}");
+    let label = format!("done up to {:.1}/s{of_offered}{of_p99}", most(&done));
     format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"The last {} intervals: {label}\">\
          {drawn}<text x=\"2\" y=\"10\">{label}{which}</text></svg>",
@@ -358,6 +383,12 @@ mod tests {
         let interval = json!({"achieved_per_s": 5.0, "offered_per_s": null, "latency_ns": null, "backlog": 0, "errors": 0});
         let shown = numbers(&interval);
         assert_eq!((shown[0].1.as_str(), shown[1].1.as_str(), shown[3].1.as_str()), ("-", "5.0/s", "-"));
+        assert_eq!(
+            shown.iter().filter(|(name, value)| name.starts_with("lateness") && value == "-").count(),
+            2
+        );
+        assert_eq!(numbers(&json!({"phase": "warmup"}))[0], ("numbers of", "warmup".to_owned()));
+        assert_eq!(numbers(&json!({"phase": "measure"}))[0].0, "offered");
         let full = |p99: Value| json!({"achieved_per_s": 5.0, "latency_ns": {"p99": p99}});
         let drawn = chart(&[full(json!(1000)), full(Value::Null), full(json!(2000)), full(json!(2000))]);
         assert_eq!(drawn.matches("class=\"p99\"").count(), 2, "{drawn}");
@@ -365,8 +396,30 @@ mod tests {
         assert_eq!(chart(&[]), "");
         let without = chart(&[full(Value::Null), full(Value::Null)]);
         assert!(without.contains("done up to 5.0/s") && !without.contains("p99"), "{without}");
+        let behind = json!({"achieved_per_s": 5.0, "offered_per_s": 40.0});
+        let drawn = chart(&[behind.clone(), behind]);
+        assert!(drawn.contains("done up to 5.0/s of 40.0/s"), "what is offered is not done: {drawn}");
         let trials = chart(&[full(json!(1000)), full(json!(1000)), Value::Null, full(json!(3000))]);
         assert_eq!(trials.matches("class=\"done\"").count(), 2, "two trials are not one line: {trials}");
+    }
+
+    #[test]
+    fn lateness_is_drawn_on_the_scale_of_p99_even_if_it_is_above() {
+        let at = |p99: u64, late: Value| json!({"achieved_per_s": 5.0, "latency_ns": {"p99": p99}, "lateness_ns": late});
+        let drawn = chart(&[at(1_000, json!({"p99": 4_000})), at(2_000, json!({"p99": 1_000}))]);
+        let points = |class: &str| {
+            let rest = drawn.split(&format!("class=\"{class}\" points=\"")).nth(1).expect("it is drawn");
+            let ends = rest.split('"').next().unwrap_or_default().split([',', ' ']).collect::<Vec<_>>();
+            [1, 3].map(|n| ends[n].parse::<f64>().unwrap())
+        };
+        // Lower on the page is less.
+        let (p99, late) = (points("p99"), points("late"));
+        assert!(late[0] < p99[0] && late[1] > p99[1], "{drawn}");
+        assert!(
+            drawn.contains("p99 up to 2.0 \u{b5}s") && drawn.contains("its lateness is dotted"),
+            "{drawn}"
+        );
+        assert!(!chart(&[at(1_000, Value::Null), at(2_000, Value::Null)]).contains("lateness"));
     }
 
     #[test]
@@ -382,6 +435,9 @@ mod tests {
         let number =
             |name: &str| view.numbers.iter().find(|(n, _)| *n == name).map(|(_, text)| text.as_str());
         assert_eq!((number("busy by events"), number("run-queue wait")), (Some("-"), Some("5.0 ms/s")));
+        let full = json!({"interval_s": 2.0, "all": {"run_queue_wait_s": 29.6}});
+        seen.latest.insert("cpu", Ok(Arc::new(full)));
+        assert!(machine_numbers(&seen).contains(&("run-queue wait", "14.8 s/s".to_owned())));
         assert_eq!((number("lock waits"), view.missing), (None, vec!["locks: no BTF".to_owned()]));
         assert_eq!(view.strips[0].1, "CPU 0: 50 %, /proc 25 %");
         assert_eq!(

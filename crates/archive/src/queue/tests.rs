@@ -46,6 +46,37 @@ fn entries_run_by_priority_and_then_by_submission() {
 }
 
 #[test]
+fn the_bake_off_of_an_open_entry_stays_whoever_removes_it() {
+    let (_folder, archive) = archive();
+    let bakeoff = || {
+        let id = fresh();
+        fs::create_dir(archive.bakeoff_dir(id)).unwrap();
+        id
+    };
+    archive.remove(bakeoff()).unwrap();
+    assert!(!archive.dir().join("queue.sqlite").exists(), "a removal makes no queue");
+    let mut queue = archive.queue().unwrap();
+    let (entry, run) = (queue.submit(&plan("a", 0)).unwrap().id, bakeoff());
+    queue.begin(entry, run).unwrap();
+    let is_refused =
+        || matches!(archive.remove(run), Err(ArchiveError::Queued { entry: found, .. }) if found == entry);
+    assert!(is_refused() && archive.bakeoff_dir(run).is_dir(), "its process is about to begin");
+    queue.end(entry, QueueState::Paused, Some(130), None).unwrap();
+    assert!(is_refused());
+    archive.remove(bakeoff()).unwrap();
+    queue.act(entry, Action::Resume).unwrap();
+    assert!(is_refused());
+    queue.act(entry, Action::Cancel).unwrap();
+    archive.remove(run).unwrap();
+    // A queue that cannot be read may hold any bake-off.
+    drop(queue);
+    fs::write(archive.dir().join("queue.sqlite"), "no database").unwrap();
+    let run = bakeoff();
+    assert!(matches!(archive.remove(run), Err(ArchiveError::Unreadable { .. })));
+    assert!(archive.bakeoff_dir(run).is_dir());
+}
+
+#[test]
 fn an_entry_keeps_the_run_that_it_got_first() {
     let (_folder, archive) = archive();
     let mut queue = archive.queue().unwrap();

@@ -132,9 +132,9 @@ pub(crate) fn command_line(target: Option<&Target>) -> String {
 
 /// Marks an error of the archive: a wrong name is a wrong command line.
 pub(crate) fn of_archive(error: archive::ArchiveError) -> anyhow::Error {
-    use archive::ArchiveError::{Ambiguous, NoneOfKind, NotFound, PartOfBakeoff};
+    use archive::ArchiveError::{Ambiguous, NoneOfKind, NotFound, PartOfBakeoff, Queued};
     match error {
-        NotFound { .. } | NoneOfKind { .. } | Ambiguous { .. } | PartOfBakeoff { .. } => {
+        NotFound { .. } | NoneOfKind { .. } | Ambiguous { .. } | PartOfBakeoff { .. } | Queued { .. } => {
             Exit::Usage.with(error)
         }
         _ => error.into(),

@@ -101,6 +101,18 @@ impl House {
         Reply::of(&self.raw(&[head.as_bytes(), body.as_bytes()].concat()))
     }
 
+    /// The body of an answer, byte by byte.
+    pub(crate) fn bytes(&self, path: &str) -> Vec<u8> {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        // The body of this version is not in chunks.
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let at = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("it has a head");
+        assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..at]));
+        answer.split_off(at + 4)
+    }
+
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.ask("GET", path, &[], "")
     }

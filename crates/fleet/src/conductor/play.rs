@@ -237,23 +237,27 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
     } else {
         [LatencyKind::Service, LatencyKind::ServiceAtLeast]
     };
-    let mut latency = Histogram::new();
+    let (mut latency, mut lateness) = (Histogram::new(), Histogram::new());
     for line in lines {
         for slice in line.slices.iter().filter_map(|slice| slice.read(line.from_ns, line.for_ns).ok()) {
             if kinds.contains(&slice.kind) && slice.operation.is_empty() {
                 latency.add(&slice.histogram.expand());
+            } else if slice.kind == LatencyKind::Lateness {
+                lateness.add(&slice.histogram.expand());
             }
         }
     }
+    let no_due_times = || Missing::because("a closed loop has no intended starts");
     let offered: Option<f64> = shown.iter().map(|shown| shown.offered_per_s).sum();
     Some(Progress {
         phase: Phase::Measure,
         t_s: first.t_s,
         interval_s: first.interval_s,
-        offered_per_s: offered.ok_or_else(|| Missing::because("a closed loop has no intended starts")),
+        offered_per_s: offered.ok_or_else(no_due_times),
         achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
         backlog: shown.iter().map(|shown| shown.backlog).fold(0, u64::saturating_add),
         latency,
+        lateness: if is_open { Ok(Box::new(lateness)) } else { Err(no_due_times()) },
         errors: shown.iter().map(|shown| shown.errors).fold(0, u64::saturating_add),
         outage: shown.iter().any(|shown| shown.outage),
     })
@@ -328,5 +332,37 @@ mod tests {
             assert_eq!(progress.latency.count(), 200, "open loop: {is_open}");
             assert!(progress.latency.quantile_ns(0.99).unwrap() >= 999_000_000);
         }
+    }
+
+    #[test]
+    fn the_lateness_of_one_agent_is_in_the_interval_of_all() {
+        let line = |late_ns: u64| {
+            let of = |kind, ns: u64| {
+                let histogram = std::iter::once((ns, 100)).collect();
+                SliceForm::of(&HistogramSlice {
+                    from_ns: 0,
+                    for_ns: 1,
+                    operation: String::new(),
+                    kind,
+                    histogram,
+                })
+            };
+            let shown = wire::Shown {
+                t_s: 1.0,
+                interval_s: 1.0,
+                offered_per_s: Some(100.0),
+                achieved_per_s: 100.0,
+                backlog: 0,
+                errors: 0,
+                outage: false,
+            };
+            let slices = vec![of(LatencyKind::Response, 5_000_000), of(LatencyKind::Lateness, late_ns)];
+            Line { seq: 0, from_ns: 0, for_ns: 1, slices, shown: Some(shown) }
+        };
+        let lines = [line(1_000), line(900_000_000)];
+        let late = together(&lines, true).unwrap().lateness.unwrap();
+        assert_eq!(late.count(), 200);
+        assert!(late.quantile_ns(0.5) < Some(2_000) && late.quantile_ns(0.99) > Some(890_000_000));
+        assert!(together(&lines, false).unwrap().lateness.is_err(), "a closed loop has no due times");
     }
 }

@@ -236,6 +236,11 @@ impl Books {
         shown
     }
 
+    /// Lateness of the events that the interval reports. Empty in a closed loop.
+    pub(crate) fn lateness(&self) -> Histogram {
+        Histogram::from(&self.interval.lateness)
+    }
+
     /// Operations as planned, each with the number done.
     pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (&OperationShare, u64)> + '_ {
         self.operations.iter().zip(&self.total.operations).map(|(share, service)| (share, service.count()))

@@ -112,11 +112,14 @@ fn progress_tells_phases_and_intervals() {
     const M: Phase = Phase::Measure;
     let warmup = Duration::from_millis(300);
     let settings = LoadSettings { warmup, interval: Duration::from_millis(250), ..settings("null:") };
-    let (mut phases, mut intervals, mut connected) = (Vec::new(), Vec::new(), 0);
+    let (mut phases, mut intervals, mut late, mut connected) = (Vec::new(), Vec::new(), Vec::new(), 0);
     let ended_after = std::cell::Cell::new(None);
     let mut on_progress = |event: &Event| match event {
         Event::PhaseStarts { phase, .. } => phases.push(*phase),
-        Event::Interval(progress) => intervals.push((progress.phase, progress.t_s, progress.latency.count())),
+        Event::Interval(progress) => {
+            late.push(progress.lateness.as_ref().ok().map(|late| late.count()));
+            intervals.push((progress.phase, progress.t_s, progress.latency.count()));
+        }
         Event::Connected { made, of: 4, .. } => connected = *made,
         Event::MeasureEnds => ended_after.set(Some(intervals.len())),
         Event::IntervalClosed(_) | Event::Reported { .. } => {}
@@ -135,6 +138,10 @@ fn progress_tells_phases_and_intervals() {
     );
     let shown = |phase| intervals.iter().filter(|i| i.0 == phase).map(|i| i.2).sum::<u64>();
     assert!(shown(M) <= record.counts.done && shown(W) <= 60);
+    // Each interval has the lateness of its own events, and the warm-up has none: a zero would be a claim.
+    assert!(late[..2] == [None; 2] && late[2..].iter().all(Option::is_some), "{late:?}");
+    let of_all: u64 = late.into_iter().flatten().sum();
+    assert!(of_all.abs_diff(shown(M)) <= 4, "{of_all} of {}", shown(M));
 }
 
 #[test]

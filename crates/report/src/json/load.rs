@@ -138,6 +138,10 @@ pub fn progress(progress: &Progress) -> Value {
         .with("achieved_per_s", progress.achieved_per_s)
         .with("backlog", progress.backlog)
         .maybe("latency_ns", distribution(&progress.latency))
+        .maybe(
+            "lateness_ns",
+            progress.lateness.as_ref().map_err(Clone::clone).and_then(|late| distribution(late)),
+        )
         .with("errors", progress.errors)
         .with("outage", progress.outage)
         .finish()
@@ -322,6 +326,28 @@ mod tests {
         let value = distribution(&few).unwrap();
         assert!(value["p95"].is_number() && value["p99"].is_null(), "{value}");
         assert_eq!(value["missing"]["p99"], "20 values are too few for this percentile");
+    }
+
+    #[test]
+    fn an_interval_without_lateness_has_the_reason_and_not_zero() {
+        let mut shown = Progress {
+            phase: record::load::Phase::Measure,
+            t_s: 1.0,
+            interval_s: 1.0,
+            offered_per_s: Err(Missing::because("closed")),
+            achieved_per_s: 200.0,
+            backlog: 0,
+            latency: [(1_000_000, 200)].into_iter().collect(),
+            lateness: Err(Missing::because("closed")),
+            errors: 0,
+            outage: false,
+        };
+        let value = progress(&shown);
+        assert!(value["lateness_ns"].is_null() && value["missing"]["lateness_ns"] == "closed", "{value}");
+        // One event of 200 was late: its p99 is that of the others.
+        shown.lateness = Ok(Box::new([(1_000, 199), (400_000_000, 1)].into_iter().collect()));
+        let late = &progress(&shown)["lateness_ns"];
+        assert!(late["p99"].as_u64() < Some(2_000) && late["max"].as_u64() > Some(399_000_000), "{late}");
     }
 
     #[test]

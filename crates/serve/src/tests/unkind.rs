@@ -13,7 +13,7 @@ fn read(text: &str) -> Value {
 
 impl Desk {
     /// A run in the archive that is not finished; its folder is enough for its note.
-    fn run(&self, title: &str) -> RunId {
+    pub(super) fn run(&self, title: &str) -> RunId {
         let header = RunHeader::running(RunKind::Load, WallAnchor::now(), title.to_owned(), "x".to_owned());
         std::fs::create_dir(self.app.archive.dir().join("runs").join(header.id.to_string())).unwrap();
         header.id
@@ -130,7 +130,8 @@ fn the_audit_log_has_the_outcome_of_each_change() {
 fn the_bake_off_of_an_open_entry_is_not_removed() {
     let desk = Desk::new(true);
     let id: RunId = desk.submit()["id"].as_str().unwrap().parse().unwrap();
-    let run = desk.run("a");
+    let run = RunId::fresh(WallAnchor::now());
+    std::fs::create_dir(desk.app.archive.bakeoff_dir(run)).unwrap();
     {
         let mut queue = desk.app.queue().unwrap();
         queue.begin(id, run).unwrap();
@@ -221,4 +222,50 @@ fn a_list_says_how_old_it_is() {
     desk.app.listing.age_by(40);
     assert!(desk.get("/runs").1.contains("as of 40 s ago"), "{}", desk.get("/runs").1);
     assert!(read(&desk.get("/api/v1/runs").1)["age_s"].as_u64().unwrap() >= 40);
+}
+
+#[test]
+fn an_export_is_whole_or_says_why_not() {
+    let desk = Desk::new(false);
+    let mut run = record::run::Run::unmeasured(
+        RunHeader::running(RunKind::Load, WallAnchor::now(), "x".to_owned(), "x".to_owned()),
+        record::environment::Environment::default(),
+    );
+    let writer = desk.app.archive.begin(&run.header).unwrap();
+    run.header.state = record::run::RunState::Sealed;
+    writer.seal(&run).unwrap();
+    let path = format!("/api/v1/runs/{}/export", run.header.id);
+    let of = |format: &str| desk.get(&format!("{path}?format={format}"));
+    assert_eq!([of("csv").0, of("parquet").0, of("openmetrics").0], [422; 3], "a table without a row");
+    let (status, text) = of("json");
+    let mut own = Vec::new();
+    desk.app.archive.export(run.header.id, archive::Format::Json, &mut own).unwrap();
+    assert!(status == 200 && text.as_bytes() == own, "{status} {text}");
+    // Others may export at the same time, but not without limit.
+    let places = [(); 2].map(|()| desk.app.exports.clone().try_acquire_owned().unwrap());
+    assert_eq!(of("json").0, 429);
+    drop(places);
+    // A run that memory may not hold is refused before it is read.
+    let large = desk.run("large");
+    let file = desk.app.archive.dir().join("runs").join(large.to_string()).join("hist.parquet");
+    std::fs::File::create(file).unwrap().set_len(33 << 20).unwrap();
+    let (status, text) = desk.get(&format!("/api/v1/runs/{large}/export"));
+    assert!(status == 413 && text.contains("bakeoff runs export"), "{status} {text}");
+    assert_eq!(of("json").0, 200, "each place was given back");
+}
+
+#[test]
+fn a_plan_is_used_again_from_its_entry() {
+    let desk = Desk::new(true);
+    let id = desk.submit()["id"].as_str().unwrap().to_owned();
+    let place = format!("/plans/new?entry={id}");
+    assert!(desk.get(&format!("/queue/{id}")).1.contains(&place));
+    let page = desk.get(&place).1;
+    assert!(page.contains("title = &#34;t&#34;") && page.contains("blocks = 6"), "{page}");
+    let none = RunId::fresh(WallAnchor::now());
+    assert_eq!(
+        [desk.get(&format!("/plans/new?entry={none}")).0, desk.get("/plans/new?plan=x").0],
+        [404, 400]
+    );
+    assert_eq!(Desk::new(false).get(&place).0, 403, "this server has no queue");
 }

@@ -1,0 +1,107 @@
+//! Attacks that need no connection.
+
+use std::fmt::Write as _;
+
+use archive::QueueState;
+use record::clock::WallAnchor;
+use record::run::RunId;
+use serde_json::json;
+
+use super::{Desk, JSON, PLAN, TOML};
+
+/// A text that would run if it became a tag or left an attribute.
+const EVIL: &str = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
+
+fn assert_inert(text: &str) {
+    for part in ["<script>alert", "<img src=x", "</pre><script"] {
+        assert!(!text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn no_text_of_an_entry_or_of_its_process_becomes_markup() {
+    let desk = Desk::new(true);
+    let level = json!([EVIL, "b"]);
+    let plan = format!("# {EVIL}\n{PLAN}")
+        .replace("[design]", &format!("[factors.arm]\nvalues = {level}\nlevel = \"sub-plot\"\n[design]"));
+    let plan = plan.replace("blocks = 6", "blocks = 6 # <script>alert(3)</script>");
+    let (status, text) = desk.send("POST", "/api/v1/queue", TOML, &plan);
+    // A factor that nothing uses may be a fault: its message has the text, too.
+    assert!(matches!(status, 201 | 422), "{status} {text}");
+    assert!(text.contains("\"schema\""), "a document, not a page: {text}");
+    let form = format!("csrf={}&do=check&plan={}", desk.app.access.csrf, percent(&plan));
+    assert_inert(&desk.send("POST", "/plans/new", super::FORM, &form).1);
+    let plan = format!("# {EVIL}\n{PLAN}");
+    let (_, text) = desk.send("POST", "/api/v1/queue", TOML, &plan);
+    let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let id: RunId = entry["id"].as_str().unwrap().parse().unwrap();
+    let mut queue = desk.app.queue().unwrap();
+    queue.begin(id, RunId::fresh(WallAnchor::now())).unwrap();
+    let folder = queue.workplace(id).unwrap();
+    std::fs::write(folder.join("output.log"), format!("{EVIL}\n")).unwrap();
+    queue.end(id, QueueState::Failed, Some(2), Some(EVIL)).unwrap();
+    drop(queue);
+    let page = desk.get(&format!("/queue/{id}")).1;
+    assert_inert(&page);
+    for part in ["# &#60;/pre&#62;", "alert(1)"] {
+        assert!(page.contains(part), "the plan, the reason and the output are there: {part} {page}");
+    }
+    assert_inert(&desk.get("/").1);
+    // A link in the place of the output leads nowhere.
+    std::fs::remove_file(folder.join("output.log")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("output.log")).unwrap();
+    let (_, text) = desk.get(&format!("/api/v1/queue/{id}/output"));
+    assert!(!text.contains("root:"), "{text}");
+}
+
+fn percent(text: &str) -> String {
+    let mut out = String::new();
+    text.bytes().for_each(|b| write!(out, "%{b:02X}").unwrap());
+    out
+}
+
+#[test]
+fn a_tag_has_no_markup_and_a_link_changes_nothing() {
+    let desk = Desk::new(true);
+    let (entry, run) = (desk.submit(), desk.run("a"));
+    let note = |tag: &str| {
+        desk.send("PUT", &format!("/api/v1/runs/{run}/note"), JSON, &json!({"tags": [tag]}).to_string()).0
+    };
+    for tag in [EVIL, "a\"b", "a<b", "a'b", "a b", "a\u{202e}b", "a\nb", ""] {
+        assert_eq!(note(tag), 400, "{tag}");
+    }
+    // An image or a link of another site can send these.
+    let id = entry["id"].as_str().unwrap();
+    for action in ["cancel", "pause", "prioritize"] {
+        assert_eq!(desk.get(&format!("/queue/{id}/{action}")).0, 405, "{action}");
+    }
+    for path in [format!("/runs/{run}/delete"), format!("/runs/{run}/note"), "/logout".to_owned()] {
+        assert_eq!(desk.get(&path).0, 405, "{path}");
+    }
+    assert!(desk.get(&format!("/api/v1/queue/{id}")).1.contains("\"waiting\""));
+    let evil = [("Origin", "http://evil.example"), ("Content-Type", super::FORM)];
+    assert_eq!(desk.ask("POST", "/login", &evil, "token=x").0, 403, "a login for a victim");
+}
+
+#[test]
+fn a_plan_with_a_password_is_not_stored() {
+    let desk = Desk::new(true);
+    let plan = PLAN.replace("null:", "mysql://app:S3CR3T@127.0.0.1/db");
+    let (status, text) = desk.send("POST", "/api/v1/queue", TOML, &plan);
+    assert!(status == 422 && !text.contains("S3CR3T"), "{status} {text}");
+    assert_eq!(desk.app.queue().unwrap().entries(9).unwrap(), []);
+    for file in std::fs::read_dir(desk.app.archive.dir()).unwrap().flatten() {
+        let bytes = std::fs::read(file.path()).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&bytes).contains("S3CR3T"), "{}", file.path().display());
+    }
+}
+
+#[test]
+fn changes_have_a_limit_of_their_own() {
+    let desk = Desk::new(true);
+    let posts: Vec<u16> = (0..70).map(|_| desk.send("POST", "/api/v1/queue", TOML, "schema = 2").0).collect();
+    assert!(posts[..60].iter().all(|status| *status == 422), "{posts:?}");
+    // In as long as this takes, a slow machine may give a few back.
+    assert!(posts[60..].contains(&429), "{posts:?}");
+    assert_eq!(desk.get("/api/v1/queue").0, 200, "reading goes on");
+}
