@@ -19,13 +19,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::{fmt, ptr};
 
 use libbpf_rs::libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, ProgramInput};
+use libbpf_rs::{Link, ProgramInput, ProgramMut};
 use nix::sched::sched_getcpu;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
@@ -44,6 +44,7 @@ use crate::cpu_list;
 use crate::hog;
 use crate::process_ids;
 use crate::program::{self, BurstTime, KERNEL_BTF, PerCpu};
+use crate::ticks::Ticks;
 
 const _: () = assert!(size_of::<cpu>() == 4096);
 const _: () = assert!(size_of::<cpu_time>() == 256);
@@ -360,24 +361,44 @@ impl Source for Bpf {
         Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(place, &closed) })
     }
 
-    fn cost(&mut self) -> Maybe<[f64; 2]> {
+    fn cost(&mut self, samplers: Option<&Ticks>) -> Maybe<[f64; 3]> {
         let p = &self.skel.progs;
-        let programs = [
-            on_switch(&self.skel, self.hook).as_fd(),
-            p.on_softirq_entry.as_fd(),
-            p.on_softirq_exit.as_fd(),
-            p.on_timer_entry.as_fd(),
-            p.on_timer_exit.as_fd(),
-            p.on_device_entry.as_fd(),
-            p.on_device_exit.as_fd(),
+        let begins = [
+            &p.on_softirq_entry,
+            &p.on_device_entry,
+            &p.on_timer_entry,
+            &p.on_call_entry,
+            &p.on_call_all_entry,
+            &p.on_work_entry,
         ];
+        let ends = [
+            &p.on_softirq_exit,
+            &p.on_device_exit,
+            &p.on_timer_exit,
+            &p.on_call_exit,
+            &p.on_call_all_exit,
+            &p.on_work_exit,
+        ];
+        let [of_switch, of_interrupts, of_timers] = samplers.map(Ticks::programs).unwrap_or_default();
+        // By event: those of which one runs at each event, and all others.
+        let events = [
+            (vec![on_switch(&self.skel, self.hook).as_fd()], of_switch),
+            (fds(&begins), [fds(&ends), of_interrupts].concat()),
+            (of_timers.iter().take(1).copied().collect(), of_timers.iter().skip(1).copied().collect()),
+        ];
+        let all: Vec<_> =
+            events.iter().flat_map(|(each, others)| each.iter().chain(others).copied()).collect();
         let burst = || hog::ping_pong(None, 5_000).map(drop);
-        let [of_switch, of_interrupts @ ..] = program::in_a_burst(programs, &p.on_switch_nothing, burst)?;
-        let ns_per_switch = of_switch.ns_per_run()?;
-        // Begin and end. If no interrupt came in that time, the two are assumed to cost as much as a switch.
-        let of_interrupts: BurstTime = of_interrupts.into_iter().sum();
-        let ns_per_interrupt = of_interrupts.ns_per_run().unwrap_or(ns_per_switch) * 2.0;
-        Ok([ns_per_switch, ns_per_interrupt])
+        let mut times = program::each_in_a_burst(&all, &p.on_switch_nothing, burst)?.into_iter();
+        let [switch, interrupt, timer] = events.map(|(each, others)| {
+            let each: BurstTime = times.by_ref().take(each.len()).sum();
+            let others: BurstTime = times.by_ref().take(others.len()).sum();
+            BurstTime { ns: each.ns + others.ns, ..each }.ns_per_run()
+        });
+        let ns_per_switch = switch?;
+        // If no interrupt came in that time, its begin and end are assumed to cost as much as two switches.
+        let ns_per_interrupt = interrupt.unwrap_or(ns_per_switch * 2.0);
+        Ok([ns_per_switch, ns_per_interrupt, timer.unwrap_or(ns_per_switch)])
     }
 }
 
@@ -385,6 +406,10 @@ impl fmt::Debug for Bpf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bpf").field("hook", &self.hook).finish_non_exhaustive()
     }
+}
+
+fn fds<'a>(programs: &[&'a ProgramMut<'_>]) -> Vec<BorrowedFd<'a>> {
+    programs.iter().map(|program| AsFd::as_fd(*program)).collect()
 }
 
 /// Interrupt times of one CPU. Shares by kind are read a little after the closing, each count separately.

@@ -20,6 +20,7 @@ use record::missing::{Maybe, Missing};
 
 use super::books::{Books, Edge, LOST, Top};
 use super::source::{Adopt, Source};
+use crate::ticks::Ticks;
 use crate::{hog, process_ids};
 
 /// Size that an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the header page): 8,192
@@ -112,7 +113,7 @@ impl Source for Perf {
         Ok(Edge { wall_ns: books.at_ns, books })
     }
 
-    fn cost(&mut self) -> Maybe<[f64; 2]> {
+    fn cost(&mut self, _: Option<&Ticks>) -> Maybe<[f64; 3]> {
         Err(Missing::because("the kernel keeps no statistics of its context-switch records"))
     }
 }

@@ -1,0 +1,243 @@
+//! Packets that a CPU receives while nothing else runs there, against the kernel's own accounts: idle time in
+//! `/proc/stat`, and the time of threads in `/proc/schedstat`.
+
+use std::fs;
+
+use record::clock::{Clock, Monotonic};
+use record::cpu::CpuSample;
+use record::missing::{Maybe, Missing};
+use record::proof::{AGAIN, Proof, Unit};
+
+use super::{Bench, LIMIT, OTHERS_MAX, packet_words, proof};
+use crate::cpu_time::{self, Options};
+use crate::ticks::SAMPLE_PERIOD_NS;
+use crate::topology::Cores;
+
+/// Packets per second on an idle CPU, and how many arrive under one interrupt.
+const SOME: (u64, u16) = (100_000, 50);
+/// As many as possible.
+const ALL: (u64, u16) = (0, 50);
+pub(super) const WINDOWS: usize = 2;
+
+/// `/proc/stat` counts in steps of 10 ms, at both edges.
+const STEPS_S: f64 = 0.02;
+/// From idle into a handler and back: the kernel's idle time ends before the first event and begins after the
+/// last one. On a virtual machine with a busy host.
+const IDLE_EXIT_S: f64 = 3e-6;
+/// Interrupts of the timer, at most.
+const TIMER_PER_S: f64 = 1_000.0;
+/// Below it, by the kernel's account, the packets did not fill the CPU.
+const FILLED: f64 = 0.98;
+
+/// Values of the CPU over one window.
+#[derive(Debug)]
+struct Seen {
+    sample: CpuSample,
+    seconds: f64,
+    /// Time of threads on that CPU, by the scheduler.
+    threads: f64,
+    cost: Maybe<f64>,
+}
+
+/// `false` if the user wants to stop.
+pub(super) fn prove(bench: &mut Bench<'_>, cpu: u32, first: usize, of: usize) -> bool {
+    for (number, (rate, together)) in (first..).zip([SOME, ALL]) {
+        let name = if rate == 0 {
+            "as many packets as possible, idle CPU".to_owned()
+        } else {
+            format!("{rate} packets/s, idle CPU")
+        };
+        if !bench.begin(&name, number, of) {
+            return false;
+        }
+        let seen = match watch(bench, cpu, rate, together) {
+            Ok(Some(seen)) => Ok(seen),
+            Ok(None) => return false,
+            Err(why) => Err(why),
+        };
+        let proofs = if rate == 0 {
+            of_a_full_cpu(&name, seen.as_ref())
+        } else {
+            of_an_idle_cpu(&name, seen.as_ref())
+        };
+        proofs.into_iter().for_each(|proof| bench.tell(proof));
+    }
+    true
+}
+
+fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<Seen>> {
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
+    let running = bench.start(&packet_words(cpu, rate, together, false))?;
+    // The first packets come a moment after the workload is ready.
+    if !bench.wait_until(Monotonic.now_ns() + 300_000_000) {
+        return Ok(None);
+    }
+    probe.start();
+    let threads_ns = threads_ns(cpu)?;
+    if !bench.wait_until(Monotonic.now_ns() + bench.settings.seconds * 1_000_000_000) {
+        return Ok(None);
+    }
+    let threads_ns = self::threads_ns(cpu)?.saturating_sub(threads_ns);
+    let interval = probe.read();
+    drop(running);
+    let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu).cloned();
+    let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
+    let seconds = interval.seconds();
+    let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
+    Ok(Some(Seen { sample, seconds, threads: threads_ns as f64 * 1e-9 / seconds, cost }))
+}
+
+/// Time of threads on that CPU since boot, by the scheduler.
+///
+/// # Source
+///
+/// `Documentation/scheduler/sched-stats.rst`: the seventh value of the CPU's line.
+fn threads_ns(cpu: u32) -> Maybe<u64> {
+    let text = fs::read_to_string("/proc/schedstat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
+    let ns = line.and_then(|line| line.split_ascii_whitespace().nth(6)?.parse().ok());
+    ns.ok_or_else(|| Missing::because("the kernel does not report the time of threads (/proc/schedstat)"))
+}
+
+impl Seen {
+    /// Busy time by the kernel's account, if the window was quiet enough to compare.
+    fn not_idle(&self, others_max: f64) -> Maybe<f64> {
+        let percent = |ratio: f64| ratio * 100.0;
+        let stolen = self.sample.stolen_ratio.clone().unwrap_or(0.0);
+        if stolen > LIMIT / 2.0 {
+            let why = format!("the hypervisor took {:.1} % of the CPU: {AGAIN}", percent(stolen));
+            return Err(Missing::because(why));
+        }
+        if self.threads > others_max {
+            let why = format!("other work used {:.0} % of the CPU: {AGAIN}", percent(self.threads));
+            return Err(Missing::because(why));
+        }
+        self.sample.not_idle_ratio.clone()
+    }
+}
+
+fn of_an_idle_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
+    let truth = seen.map_err(Clone::clone).and_then(|seen| seen.not_idle(OTHERS_MAX));
+    let threads = seen.map_or(0.0, |seen| seen.threads);
+    let seconds = seen.map_or(1.0, |seen| seen.seconds);
+    let per_s = (SOME.0 / u64::from(SOME.1)) as f64 + TIMER_PER_S;
+    let limit = LIMIT + STEPS_S / seconds + per_s * IDLE_EXIT_S;
+    let found =
+        |of: fn(&CpuSample) -> Maybe<f64>| seen.map_err(Clone::clone).and_then(|seen| of(&seen.sample));
+    // Three standard errors.
+    let samples = seconds * 1e9 / SAMPLE_PERIOD_NS as f64;
+    let spread = truth.clone().map_or(0.0, |p| 3.0 * (p * (1.0 - p) / samples).max(0.0).sqrt());
+    let remark = format!(
+        "the truth is 1 - idle of /proc/stat; {:.1} points of the limit are its own error",
+        (limit - LIMIT) * 100.0
+    );
+    vec![
+        Proof {
+            truth: truth.clone(),
+            found: found(|s| s.event_ratio.clone()),
+            limit,
+            cost_ratio: seen.map_err(Clone::clone).and_then(|seen| seen.cost.clone()),
+            remark: Some(remark),
+            ..proof(name, "event %")
+        },
+        Proof {
+            truth: truth.clone().map(|not_idle| not_idle - threads),
+            // By far the most of it is softirqs.
+            found: found(|s| s.softirq_ratio.clone()),
+            limit,
+            ..proof(name, "softirq %")
+        },
+        Proof {
+            truth,
+            found: found(|s| s.sampled_ratio.clone()),
+            limit: limit + spread,
+            ..proof(name, "sampled %")
+        },
+    ]
+}
+
+fn of_a_full_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
+    // Too many softirqs run in a kernel thread.
+    let filled = seen.map_err(Clone::clone).and_then(|seen| seen.not_idle(1.0)).and_then(|not_idle| {
+        let percent = not_idle * 100.0;
+        let why = || Missing::because(format!("the packets filled the CPU to {percent:.1} % only: {AGAIN}"));
+        if not_idle >= FILLED { Ok(1.0) } else { Err(why()) }
+    });
+    let named = |seen: &Seen| {
+        let top = seen.sample.top.as_ref().map_or(0.0, |top| top.ratio);
+        let is_full = seen.sample.full(seen.seconds)?;
+        Ok(f64::from(u8::from(is_full && seen.sample.softirq_ratio.clone()? > top)))
+    };
+    let seen_or_why = || seen.map_err(Clone::clone);
+    vec![
+        Proof {
+            truth: filled.clone(),
+            found: seen_or_why().and_then(|seen| seen.sample.event_ratio.clone()),
+            cost_ratio: seen_or_why().and_then(|seen| seen.cost.clone()),
+            ..proof(name, "event %")
+        },
+        Proof {
+            truth: filled,
+            found: seen_or_why().and_then(named),
+            limit: 0.0,
+            unit: Unit::Count,
+            ..proof(name, "full, by softirqs")
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use record::proof::ProofVerdict::{self, Cannot, Fail, Pass};
+
+    use super::*;
+
+    fn seen(not_idle: f64, event: f64, softirq: f64, sampled: f64) -> Seen {
+        let sample = CpuSample {
+            event_ratio: Ok(event),
+            irq_ratio: Ok(0.002),
+            softirq_ratio: Ok(softirq),
+            sampled_ratio: Ok(sampled),
+            not_idle_ratio: Ok(not_idle),
+            stolen_ratio: Ok(0.0),
+            run_queue_wait_ns: Ok(0),
+            ..CpuSample::without_values(1, "nobody looked")
+        };
+        Seen { sample, seconds: 3.0, threads: 0.005, cost: Ok(0.0) }
+    }
+
+    fn verdicts(proofs: &[Proof]) -> Vec<ProofVerdict> {
+        proofs.iter().map(Proof::verdict).collect()
+    }
+
+    #[test]
+    fn softirqs_that_are_booked_as_idle_time_fail() {
+        let of = |seen: &Seen| verdicts(&of_an_idle_cpu("x", Ok(seen)));
+        assert_eq!(of(&seen(0.12, 0.115, 0.108, 0.13)), [Pass; 3]);
+        // As it was before interrupts were timed.
+        assert_eq!(of(&seen(0.233, 0.061, 0.0, 0.05)), [Fail; 3]);
+        // Twice and half.
+        assert_eq!(of(&seen(0.12, 0.24, 0.23, 0.24)), [Fail; 3]);
+        assert_eq!(of(&seen(0.12, 0.06, 0.06, 0.04)), [Fail; 3]);
+        assert_eq!(of(&Seen { threads: 0.1, ..seen(0.12, 0.06, 0.06, 0.06) }), [Cannot; 3]);
+    }
+
+    #[test]
+    fn a_cpu_that_softirqs_fill_is_full_by_them_or_the_proof_fails() {
+        let of = |seen: &Seen| verdicts(&of_a_full_cpu("x", Ok(seen)));
+        assert_eq!(of(&seen(1.0, 0.999, 0.98, 1.0)), [Pass; 2]);
+        assert_eq!(of(&seen(1.0, 0.95, 0.93, 1.0)), [Fail; 2]);
+        // Busy, but by whom is not said.
+        assert_eq!(of(&seen(1.0, 0.999, 0.0, 1.0)), [Pass, Fail]);
+        // The sender was too slow.
+        assert_eq!(of(&seen(0.9, 0.9, 0.88, 0.9)), [Cannot; 2]);
+    }
+
+    #[test]
+    fn the_scheduler_tells_the_time_of_threads_on_each_cpu() {
+        let cpu = crate::hog::usable().into_iter().next_back().unwrap();
+        if fs::exists("/proc/schedstat").unwrap() {
+            assert!(threads_ns(cpu).unwrap() > 0);
+        }
+    }
+}
