@@ -17,7 +17,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -52,7 +52,7 @@ const _: () = assert!(size_of::<interrupts>() == 256);
 const WAIT_BUCKETS: usize = 40;
 const _: () = assert!(size_of::<contest>() == 64);
 const _: () = assert!(size_of::<contender>() == 32);
-const _: () = assert!(size_of::<task_record>() == 224);
+const _: () = assert!(size_of::<task_record>() == 232);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -66,12 +66,9 @@ pub(super) struct Bpf {
     no_interrupts: Option<String>,
     /// Whether the programs see how long threads waited.
     sees_waits: bool,
-    /// Threads of a PID namespace by the machine's ids.
-    ids: HashMap<u32, u32>,
     /// Whether our program walks over all threads of the machine; else the kernel's walk shows those of this
     /// PID namespace.
     walks_itself: bool,
-    namespace: Option<process_ids::Namespace>,
     cgroups: cgroups::Names,
     _links: Vec<Link>,
 }
@@ -158,7 +155,7 @@ impl Bpf {
             Err(why) => Some(format!("interrupts are not timed, those on an idle CPU count as idle: {why}")),
         };
         let ledger = tasks.map(|_| Ledger::default());
-        let (note, sees_waits) = (no_interrupts.clone(), hook != Hook::Raw);
+        let note = no_interrupts.clone();
         let mut bpf = Self {
             skel,
             cpus,
@@ -167,10 +164,8 @@ impl Bpf {
             ledger,
             note,
             no_interrupts,
-            sees_waits,
-            ids: HashMap::new(),
+            sees_waits: false,
             walks_itself: tasks.is_some() && wanted.walks_itself,
-            namespace: process_ids::Namespace::open().unwrap_or_default(),
             cgroups: cgroups::Names::default(),
             _links: links,
         };
@@ -180,6 +175,10 @@ impl Bpf {
         // Kernels before 5.10 cannot run a program on a chosen CPU: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
+        let shared = bpf.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives.
+        let has_stamps = unsafe { ptr::read_volatile(&raw const shared.sees_waits) } != 0;
+        bpf.sees_waits = hook != Hook::Raw && has_stamps;
         Ok(bpf)
     }
 
@@ -215,8 +214,8 @@ impl Bpf {
         let top = winner(&contests, &contenders).map(|(set, way, ns)| {
             let who = &contenders[set][way];
             Top {
-                pid: self.shown(who.tgid),
-                tid: self.shown(contests[set].tid[way]),
+                pid: who.tgid,
+                tid: if who.own_tid == 0 { contests[set].tid[way] } else { who.own_tid },
                 comm: program::text(&who.comm),
                 ns,
             }
@@ -244,10 +243,6 @@ impl Bpf {
             top,
         }
     }
-
-    fn shown(&self, id: u32) -> u32 {
-        shown(&self.ids, id)
-    }
 }
 
 impl Source for Bpf {
@@ -263,9 +258,16 @@ impl Source for Bpf {
         self.no_interrupts.as_deref()
     }
 
+    fn no_waits(&self) -> &str {
+        match self.hook {
+            Hook::Raw => "only tp_btf observes waits for a CPU",
+            _ => "this kernel does not stamp waits for a CPU (CONFIG_SCHED_INFO)",
+        }
+    }
+
     fn waits(&self, cpus: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
         if !self.sees_waits {
-            return Err(Missing::because("waits need tp_btf"));
+            return Err(Missing::because(self.no_waits()));
         }
         let mut all = [0; WAIT_BUCKETS];
         for place in cpus.iter().filter_map(|cpu| self.cpus.of(*cpu)) {
@@ -287,10 +289,6 @@ impl Source for Bpf {
 
     fn next_edge(&mut self) {
         self.epoch += 1;
-        if let Some(namespace) = &self.namespace {
-            // If they cannot be listed, all keep the machine's ids.
-            self.ids = namespace.own_by_machines().unwrap_or_default();
-        }
     }
 
     fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
@@ -308,6 +306,7 @@ impl Source for Bpf {
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
         // it.
         unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
+        let no_waits = (!self.sees_waits).then(|| Missing::because(self.no_waits()));
         let ledger = self.ledger.as_mut().expect("checked above");
         let mut tasks = ledger.settle(self.epoch, told);
         self.cgroups.next_round();
@@ -316,7 +315,9 @@ impl Source for Bpf {
                 0 => Err(Missing::because("this kernel has no control groups of version 2")),
                 id => Ok(self.cgroups.name_below(id, &ids[1..])),
             };
-            (task.pid, task.tid) = (shown(&self.ids, task.pid), shown(&self.ids, task.tid));
+            if let Some(why) = &no_waits {
+                task.wait_ns = Err(why.clone());
+            }
         }
         Ok(tasks.into_iter().map(|(task, _)| task).collect())
     }
@@ -419,11 +420,6 @@ fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
     let mut by_kind = [0; KINDS.len()];
     by_kind.copy_from_slice(&all[..KINDS.len()]);
     Interrupts { irq_ns: closed.irq_ns, softirq_ns: closed.softirq_ns, count: closed.interrupts, by_kind }
-}
-
-/// Id of a process or thread in this PID namespace; the machine's id if it has none here.
-fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
-    ids.get(&id).copied().unwrap_or(id)
 }
 
 /// Memory of the maps on a machine of that many CPUs, in bytes.

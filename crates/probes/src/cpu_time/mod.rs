@@ -18,7 +18,7 @@ mod books;
 pub(crate) mod bpf;
 mod ladder;
 mod options;
-mod perf;
+pub(crate) mod perf;
 mod snapshot;
 mod source;
 #[cfg(test)]
@@ -399,7 +399,7 @@ impl CpuProbe {
         let of_interrupts = |of: fn(&books::Events) -> Option<f64>| {
             events.clone().and_then(|e| of(&e).ok_or_else(|| Missing::because(no_interrupts)))
         };
-        let no_waits = || Missing::because("only tp_btf observes waits for a CPU");
+        let no_waits = || Missing::because(self.source.as_ref().map_or(NO_EVENTS, |s| s.no_waits()));
         let waits = |e: books::Events| {
             if after.at_ns.saturating_sub(before.at_ns) < WAITS_SHORTEST_NS {
                 return Err(Missing::because("the interval is too short to measure waits for a CPU"));

@@ -22,6 +22,11 @@ pub(super) trait Source: std::fmt::Debug {
         Some("only the BPF rung times interrupts")
     }
 
+    /// Reason why waits for a CPU are not measured, if they are not.
+    fn no_waits(&self) -> &str {
+        "only tp_btf observes waits for a CPU"
+    }
+
     /// Number of waits for these CPUs, by the lower bound of each power of two in nanoseconds.
     fn waits(&self, _: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
         Err(Missing::because("only the BPF rung observes waits"))

@@ -40,6 +40,13 @@ fn root_in_a_pid_namespace_the_threads_outside_of_it_have_their_time() {
             spins.map(|t| t.on_cpu_ns).sum::<u64>() as f64 / (interval.until_ns - interval.from_ns) as f64;
         // Compilers and other tests may want the CPUs too.
         assert!(share > 0.1, "{share}: {:?}", probe.tasks());
+        // One that begins and ends between two readings has its id of this namespace, too.
+        let count = ["-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"];
+        let mut child = Command::new("sh").args(count).spawn().unwrap();
+        child.wait().unwrap();
+        probe.read();
+        let found = probe.tasks().unwrap().iter().find(|t| t.comm == "sh" && t.tid == child.id());
+        assert!(found.is_some_and(|t| t.ended && t.pid == t.tid), "{}: {:?}", child.id(), probe.tasks());
         return;
     }
     let Some((probe, _alone)) = probe() else { return };
