@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Ids of processes and threads in the PID namespace of the reader, read while they live: a walk over
- * the living later misses those that ended. */
+/* Ids of processes and threads in the PID namespace of the reader, read while they live: a walk
+ * over the living later misses those that ended. */
 #ifndef NAMESPACE_BPF_H
 #define NAMESPACE_BPF_H
 
@@ -33,7 +33,8 @@ static __always_inline __u32 id_for_reader(struct pid *pid)
 
 		bpf_probe_read_kernel(&namespace, sizeof(namespace),
 				      at + bpf_core_field_offset(struct upid, ns));
-		/* Without `continue`: verifiers before Linux 6.2 want a loop's way back to be a jump. */
+		/* Without `continue`: verifiers before Linux 6.2 want a loop's way back to be a
+		 * jump. */
 		if (namespace && BPF_CORE_READ(namespace, ns.inum) == reader_namespace) {
 			bpf_probe_read_kernel(&id, sizeof(id),
 					      at + bpf_core_field_offset(struct upid, nr));
@@ -50,7 +51,8 @@ static __always_inline __u32 tid_for_reader(struct task_struct *task)
 
 static __always_inline __u32 tgid_for_reader(struct task_struct *task)
 {
-	return reader_namespace ? id_for_reader(BPF_CORE_READ(task, signal, pids[PIDS_OF_TGID])) : 0;
+	return reader_namespace ? id_for_reader(BPF_CORE_READ(task, signal, pids[PIDS_OF_TGID]))
+				: 0;
 }
 
 #endif

@@ -130,8 +130,9 @@ impl CpuSample {
     }
 
     /// Whether work had to wait for the CPU: [`FULL_WAITING`] threads or more on average, or the CPU was
-    /// saturated and spent [`FULL_INTERRUPTS_RATIO`] or more in interrupts and softirqs. A CPU that one thread
-    /// keeps busy is saturated but not full; a CPU that many short tasks want at once can be full below 99 %.
+    /// saturated and spent [`FULL_INTERRUPTS_RATIO`] or more in interrupts and softirqs. A CPU that one
+    /// thread keeps busy is saturated but not full; a CPU that many short tasks want at once can be full
+    /// below 99 %.
     ///
     /// # Errors
     ///

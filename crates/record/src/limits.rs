@@ -36,8 +36,8 @@ impl CpuLimits {
         Ok(quota.as_ref().map_or(allowed, |quota| quota.cpus.min(allowed)))
     }
 
-    /// Words about a quota that can take effect in a measurement, before it begins; `None` if there is none, or if
-    /// the allowed CPUs together cannot exceed it.
+    /// Words about a quota that can take effect in a measurement, before it begins; `None` if there is none,
+    /// or if the allowed CPUs together cannot exceed it.
     pub fn warning(&self) -> Option<String> {
         let Quota { cpus, cgroup } = self.quota.as_ref().ok()?.as_ref()?;
         let allowed = self.allowed.as_ref().map_or(f64::INFINITY, |allowed| allowed.len() as f64);

@@ -102,7 +102,8 @@ _Static_assert(sizeof(struct contest) == CACHE_LINE_BYTES, "bpf.rs expects 64 by
 struct contender {
 	__u64 over_ns; /* what was inherited */
 	__u32 tgid;
-	__u32 own_tid; /* in the reader's PID namespace, and so is tgid; 0: the thread has none there */
+	__u32 own_tid; /* in the reader's PID namespace, and so is tgid; 0: the thread has none
+			  there */
 	char comm[COMM_BYTES];
 };
 _Static_assert(sizeof(struct contender) == 32, "bpf.rs expects 32 bytes");
@@ -162,7 +163,7 @@ struct task_books {
 	__u64 told;		/* number of the last walk that told of it, or HAS_ENDED */
 	struct task_time now;
 	struct task_time then;
-	__u64 held_ns; /* of its waits since its sums began: while its CPU idled */
+	__u64 held_ns;	/* of its waits since its sums began: while its CPU idled */
 	__u32 own_tgid; /* its ids in the reader's PID namespace; 0: it has none there */
 	__u32 own_tid;
 };

@@ -4,11 +4,12 @@
 //! which it neither ran, by its own readings of the clock, nor waited, by the scheduler's account
 //! (`/proc/PID/task/TID/schedstat`), went to interrupts. So the truth comes from no instrument that is proved
 //! here. It excludes interrupts that come while other threads have that CPU: the proof covers the time taken
-//! from the spinning thread. Packets are work in softirqs; function calls ([`calls`]) are work in the handlers
-//! of interrupts. On an idle CPU, the kernel's own accounts are the truth ([`alone`]).
+//! from the spinning thread. Packets are work in softirqs; function calls ([`calls`]) are work in the
+//! handlers of interrupts. On an idle CPU, the kernel's own accounts are the truth ([`alone`]).
 
 mod alone;
 mod calls;
+mod terms;
 
 use std::fs;
 use std::path::Path;
@@ -16,16 +17,18 @@ use std::path::Path;
 use record::clock::{Clock, Monotonic};
 use record::cpu::CpuInterval;
 use record::missing::{Maybe, Missing};
-use record::proof::{AGAIN, Proof, Unit};
+use record::proof::{AGAIN, Proof};
 
+use self::alone::Seen;
 use self::calls::Calls;
+use self::terms::{LIMIT, NAME, OTHERS_MAX, proof};
 use super::{Bench, Subject, Workload};
 use crate::cpu_time::{self, Options};
 use crate::hog::{self, packets};
 use crate::topology::Cores;
 
 pub(super) const SUBJECT: Subject = Subject {
-    name: "interrupts",
+    name: NAME,
     about: "packets and function calls on a CPU on which a thread spins, and packets on an idle CPU",
     prove,
 };
@@ -47,20 +50,15 @@ const WORKLOADS: [Interrupts; 4] = [
     Interrupts::Packets(100_000, 50),
     Interrupts::Packets(200_000, 50),
 ];
-/// One point, or less if little time is lost: see [`limit_of`].
-const LIMIT: f64 = 0.01;
 /// Share of the truth, so that an instrument that misses most of a small truth fails.
 const LIMIT_OF_TRUTH: f64 = 0.2;
-/// Two points. The truth excludes what the thread loses without packets and no event shows; beyond, too little
-/// of it would be left to judge by.
+/// Two points. The truth excludes what the thread loses without packets and no event shows; beyond, too
+/// little of it would be left to judge by.
 const UNSEEN_MAX: f64 = 0.02;
-/// Five points: the thread does not see how long it takes to leave the CPU and to come back.
-const OTHERS_MAX: f64 = 0.05;
-
 fn prove(bench: &mut Bench<'_>) {
     let usable = hog::usable();
     let cpu = bench.settings.cpu.or(usable.last().copied()).unwrap_or(0);
-    let of = 1 + WORKLOADS.len() + alone::WINDOWS;
+    let of = 1 + WORKLOADS.len() + 2;
     bench.check_loading(SUBJECT.name, super::PROGRAMS_SINCE, super::cpu_programs());
     let mut unseen = Err(Missing::because("not measured"));
     for (number, what) in (1..).zip([Interrupts::Few].into_iter().chain(WORKLOADS)) {
@@ -80,7 +78,52 @@ fn prove(bench: &mut Bench<'_>) {
             bench.tell(proof);
         }
     }
-    alone::prove(bench, cpu, WORKLOADS.len() + 2, of);
+    on_an_idle_cpu(bench, cpu, WORKLOADS.len() + 2, of);
+}
+
+/// - `first`: number of the first window, of `of`.
+fn on_an_idle_cpu(bench: &mut Bench<'_>, cpu: u32, first: usize, of: usize) {
+    type Proofs = fn(&str, Result<&Seen, &Missing>) -> Vec<Proof>;
+    let windows: [(&str, (u64, u16), Proofs); 2] = [
+        ("100000 packets/s, idle CPU", alone::SOME, alone::of_an_idle_cpu),
+        ("as many packets as possible, idle CPU", alone::ALL, alone::of_a_full_cpu),
+    ];
+    for (number, (name, packets, proofs)) in (first..).zip(windows) {
+        if !bench.begin(name, number, of) {
+            return;
+        }
+        let seen = match watch_alone(bench, cpu, packets) {
+            Ok(Some(seen)) => Ok(seen),
+            Ok(None) => return,
+            Err(why) => Err(why),
+        };
+        for proof in proofs(name, seen.as_ref()) {
+            bench.tell(proof);
+        }
+    }
+}
+
+/// `None` if the user wants to stop.
+fn watch_alone(bench: &Bench<'_>, cpu: u32, (rate, together): (u64, u16)) -> Maybe<Option<Seen>> {
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
+    let running = bench.start(&packet_words(cpu, rate, together, false))?;
+    // The first packets come a moment after the workload is ready.
+    if !bench.wait_until(Monotonic.now_ns() + 300_000_000) {
+        return Ok(None);
+    }
+    probe.start();
+    let threads_ns = alone::threads_ns(cpu)?;
+    if !bench.wait_until(Monotonic.now_ns() + bench.settings.seconds * 1_000_000_000) {
+        return Ok(None);
+    }
+    let threads_ns = alone::threads_ns(cpu)?.saturating_sub(threads_ns);
+    let interval = probe.read();
+    drop(running);
+    let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu).cloned();
+    let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
+    let seconds = interval.seconds();
+    let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
+    Ok(Some(Seen { sample, seconds, threads: threads_ns as f64 * 1e-9 / seconds, cost }))
 }
 
 /// Time of the spinning thread that no event shows and that is lost without packets, too: the way to the
@@ -263,22 +306,6 @@ impl Interrupts {
 fn packet_words(cpu: u32, rate: u64, together: u16, spin: bool) -> Vec<String> {
     let words = format!("packets --cpu {cpu} --rate {rate} --together {together}");
     words.split(' ').chain(spin.then_some("--spin")).map(str::to_owned).collect()
-}
-
-fn proof(workload: &str, instrument: &str) -> Proof {
-    let none = || Err(Missing::because("not measured"));
-    Proof {
-        subject: SUBJECT.name.to_owned(),
-        instrument: instrument.to_owned(),
-        ours: true,
-        workload: workload.to_owned(),
-        truth: none(),
-        found: none(),
-        limit: LIMIT,
-        unit: Unit::Ratio,
-        cost_ratio: Err(Missing::because("it is part of the instrument above")),
-        remark: None,
-    }
 }
 
 /// Id of the thread with that name.

@@ -108,8 +108,8 @@ impl Bench<'_> {
         (self.on_event)(Event::Proof(proof));
     }
 
-    /// Fails the subject if its programs were refused although this process may load them, and the kernel has BTF
-    /// and is that version or later: a verifier refused them, or an event is not as they expect.
+    /// Fails the subject if its programs were refused although this process may load them, and the kernel has
+    /// BTF and is that version or later: a verifier refused them, or an event is not as they expect.
     pub(crate) fn check_loading(&mut self, subject: &str, since: (u32, u32), opened: Result<(), String>) {
         if let Some(proof) = refused(subject, must_load(since), opened) {
             self.tell(proof);

@@ -106,8 +106,8 @@ impl Ticks {
         Tally { period_ns, cpus: slots.iter().map(|(cpu, at, t)| (*cpu, counts(*cpu, *at, t))).collect() }
     }
 
-    /// The programs that run at a context switch, at an interrupt or softirq, and at a timer; of these, the first
-    /// runs at each.
+    /// The programs that run at a context switch, at an interrupt or softirq, and at a timer; of these, the
+    /// first runs at each.
     pub(crate) fn programs(&self) -> [Vec<BorrowedFd<'_>>; 3] {
         let p = &self.skel.progs;
         let of_interrupts =

@@ -42,7 +42,7 @@ struct futex_key {
 	__u32 op; /* as futex(2) numbers it, without its flags; of the newer calls, their number */
 	__u32 unused;
 	__u32 is_outside; /* 1: tgid is the machine's, it has no id in the reader's PID namespace */
-	__u64 cgroup; /* of the waiting thread; 0: not asked for */
+	__u64 cgroup;	  /* of the waiting thread; 0: not asked for */
 };
 _Static_assert(sizeof(struct futex_key) == 40, "bpf.rs expects 40 bytes");
 

@@ -63,8 +63,8 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     assert!((last.by_kind - last.of_cpu).abs() < 0.005 && last.has_net_rx, "{last:?}");
 }
 
-/// The way to a handler and back, which no event shows, takes a virtual machine up to some 10 us, on a busy host:
-/// a fifth of the softirq of some 50 us that delivers 50 packets.
+/// The way to a handler and back, which no event shows, takes a virtual machine up to some 10 us, on a busy
+/// host: a fifth of the softirq of some 50 us that delivers 50 packets.
 const LOST_FOR_EACH_TAKEN: f64 = 1.3;
 const PACKETS_PER_S: u64 = 100_000;
 /// Interrupts by packets on the CPU that receives them: 50 packets come under one.

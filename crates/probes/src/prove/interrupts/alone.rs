@@ -3,21 +3,17 @@
 
 use std::fs;
 
-use record::clock::{Clock, Monotonic};
 use record::cpu::CpuSample;
 use record::missing::{Maybe, Missing};
 use record::proof::{AGAIN, Proof, Unit};
 
-use super::{Bench, LIMIT, OTHERS_MAX, packet_words, proof};
-use crate::cpu_time::{self, Options};
+use super::terms::{LIMIT, OTHERS_MAX, proof};
 use crate::ticks::SAMPLE_PERIOD_NS;
-use crate::topology::Cores;
 
 /// Packets per second on an idle CPU, and how many arrive under one interrupt.
-const SOME: (u64, u16) = (100_000, 50);
+pub(super) const SOME: (u64, u16) = (100_000, 50);
 /// As many as possible.
-const ALL: (u64, u16) = (0, 50);
-pub(super) const WINDOWS: usize = 2;
+pub(super) const ALL: (u64, u16) = (0, 50);
 
 /// `/proc/stat` counts in steps of 10 ms, at both edges.
 const STEPS_S: f64 = 0.02;
@@ -31,60 +27,12 @@ const FILLED: f64 = 0.98;
 
 /// Values of the CPU over one window.
 #[derive(Debug)]
-struct Seen {
-    sample: CpuSample,
-    seconds: f64,
+pub(super) struct Seen {
+    pub(super) sample: CpuSample,
+    pub(super) seconds: f64,
     /// Time of threads on that CPU, by the scheduler.
-    threads: f64,
-    cost: Maybe<f64>,
-}
-
-/// `false` if the user wants to stop.
-pub(super) fn prove(bench: &mut Bench<'_>, cpu: u32, first: usize, of: usize) -> bool {
-    for (number, (rate, together)) in (first..).zip([SOME, ALL]) {
-        let name = if rate == 0 {
-            "as many packets as possible, idle CPU".to_owned()
-        } else {
-            format!("{rate} packets/s, idle CPU")
-        };
-        if !bench.begin(&name, number, of) {
-            return false;
-        }
-        let seen = match watch(bench, cpu, rate, together) {
-            Ok(Some(seen)) => Ok(seen),
-            Ok(None) => return false,
-            Err(why) => Err(why),
-        };
-        let proofs = if rate == 0 {
-            of_a_full_cpu(&name, seen.as_ref())
-        } else {
-            of_an_idle_cpu(&name, seen.as_ref())
-        };
-        proofs.into_iter().for_each(|proof| bench.tell(proof));
-    }
-    true
-}
-
-fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<Seen>> {
-    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
-    let running = bench.start(&packet_words(cpu, rate, together, false))?;
-    // The first packets come a moment after the workload is ready.
-    if !bench.wait_until(Monotonic.now_ns() + 300_000_000) {
-        return Ok(None);
-    }
-    probe.start();
-    let threads_ns = threads_ns(cpu)?;
-    if !bench.wait_until(Monotonic.now_ns() + bench.settings.seconds * 1_000_000_000) {
-        return Ok(None);
-    }
-    let threads_ns = self::threads_ns(cpu)?.saturating_sub(threads_ns);
-    let interval = probe.read();
-    drop(running);
-    let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu).cloned();
-    let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
-    let seconds = interval.seconds();
-    let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
-    Ok(Some(Seen { sample, seconds, threads: threads_ns as f64 * 1e-9 / seconds, cost }))
+    pub(super) threads: f64,
+    pub(super) cost: Maybe<f64>,
 }
 
 /// Time of threads on that CPU since boot, by the scheduler.
@@ -92,7 +40,7 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<
 /// # Source
 ///
 /// `Documentation/scheduler/sched-stats.rst`: the seventh value of the CPU's line.
-fn threads_ns(cpu: u32) -> Maybe<u64> {
+pub(super) fn threads_ns(cpu: u32) -> Maybe<u64> {
     let text = fs::read_to_string("/proc/schedstat").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
     let ns = line.and_then(|line| line.split_ascii_whitespace().nth(6)?.parse().ok());
@@ -116,7 +64,7 @@ impl Seen {
     }
 }
 
-fn of_an_idle_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
+pub(super) fn of_an_idle_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
     let truth = seen.map_err(Clone::clone).and_then(|seen| seen.not_idle(OTHERS_MAX));
     let threads = seen.map_or(0.0, |seen| seen.threads);
     let seconds = seen.map_or(1.0, |seen| seen.seconds);
@@ -156,7 +104,7 @@ fn of_an_idle_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
     ]
 }
 
-fn of_a_full_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
+pub(super) fn of_a_full_cpu(name: &str, seen: Result<&Seen, &Missing>) -> Vec<Proof> {
     // Too many softirqs run in a kernel thread.
     let filled = seen.map_err(Clone::clone).and_then(|seen| seen.not_idle(1.0)).and_then(|not_idle| {
         let percent = not_idle * 100.0;
