@@ -258,7 +258,7 @@ impl Source for Bpf {
         self.no_interrupts.as_deref()
     }
 
-    fn no_waits(&self) -> &str {
+    fn no_waits(&self) -> &'static str {
         match self.hook {
             Hook::Raw => "only tp_btf observes waits for a CPU",
             _ => "this kernel does not stamp waits for a CPU (CONFIG_SCHED_INFO)",

@@ -23,7 +23,7 @@ pub(super) trait Source: std::fmt::Debug {
     }
 
     /// Reason why waits for a CPU are not measured, if they are not.
-    fn no_waits(&self) -> &str {
+    fn no_waits(&self) -> &'static str {
         "only tp_btf observes waits for a CPU"
     }
 

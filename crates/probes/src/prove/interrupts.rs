@@ -112,18 +112,18 @@ fn watch_alone(bench: &Bench<'_>, cpu: u32, (rate, together): (u64, u16)) -> May
         return Ok(None);
     }
     probe.start();
-    let threads_ns = alone::threads_ns(cpu)?;
+    let threads_s = alone::threads_s(cpu)?;
     if !bench.wait_until(Monotonic.now_ns() + bench.settings.seconds * 1_000_000_000) {
         return Ok(None);
     }
-    let threads_ns = alone::threads_ns(cpu)?.saturating_sub(threads_ns);
+    let threads_s = alone::threads_s(cpu)? - threads_s;
     let interval = probe.read();
     drop(running);
     let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu).cloned();
     let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
     let seconds = interval.seconds();
     let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
-    Ok(Some(Seen { sample, seconds, threads: threads_ns as f64 * 1e-9 / seconds, cost }))
+    Ok(Some(Seen { sample, seconds, threads: threads_s / seconds, cost }))
 }
 
 /// Time of the spinning thread that no event shows and that is lost without packets, too: the way to the
@@ -254,13 +254,15 @@ fn proofs(what: Interrupts, seen: Result<&CpuShares, &Missing>, unseen: &Maybe<f
     };
     let found = |of: fn(&CpuShares) -> f64| seen.map(of).map_err(Clone::clone);
     let remark = both.clone().ok().map(|(seen, unseen)| {
-        let mut words =
-            format!("the truth excludes {:.2} % that is lost without packets, too", unseen * 100.0);
-        if what == Interrupts::Calls {
+        let way = (what == Interrupts::Calls).then(|| {
             let way_us = ((seen.truth - unseen - seen.taken) / calls::PER_S as f64 * 1e6).max(0.0);
-            words += &format!("; entering and leaving a handler takes {way_us:.1} us");
-        }
-        words
+            format!("; entering and leaving a handler takes {way_us:.1} us")
+        });
+        format!(
+            "the truth excludes {:.2} % that is lost without packets, too{}",
+            unseen * 100.0,
+            way.unwrap_or_default()
+        )
     });
     let taken = Proof {
         truth: known(|seen, unseen| seen.truth - unseen),
@@ -347,7 +349,7 @@ mod tests {
     // An instrument that misses the timer's interrupts too would excuse itself by what it misses.
     #[test]
     fn what_is_lost_without_packets_is_allowed_for_up_to_two_points() {
-        let few = |truth, taken| unseen_ratio(Ok(CpuShares { truth, taken, ..shares() }));
+        let few = |truth, taken| unseen_ratio(Ok(CpuShares { taken, truth, ..shares() }));
         assert!((few(0.012, 0.002).unwrap() - 0.01).abs() < 1e-9);
         assert!(few(0.03, 0.002).unwrap_err().reason.ends_with(AGAIN));
         assert_eq!(few(0.01, 0.05), Ok(0.0));

@@ -17,8 +17,8 @@ use crate::{descriptors, hog};
 
 /// Calls per second. The way to the handler and back, which no event shows, takes up to some 10 us of each.
 pub(super) const PER_S: u64 = 500;
-/// Some 0.1 ms of work. The kernel limits the answer to 16 KiB: eight bytes an event.
-const EVENTS: usize = 1_500;
+/// Some 0.1 ms of work. The kernel limits the answer to 16 KiB: 16 bytes an event.
+const EVENTS: usize = 900;
 
 /// Calls under way; they end when this is dropped.
 #[derive(Debug)]
