@@ -83,6 +83,37 @@ fn of_256_cpus_the_full_one_is_named_in_one_line() {
 }
 
 #[test]
+fn root_a_cpu_full_of_softirqs_is_called_full_and_softirqs_are_named() {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let last: u32 = online.trim().rsplit(['-', ',']).next().unwrap().parse().unwrap();
+    if !nix::unistd::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() || last == 0 {
+        return println!("skipped: needs root, a kernel with BTF and two CPUs");
+    }
+    let lab = Lab::new();
+    let cpu = last.to_string();
+    let mut hog = lab.command(&["hog", "packets", "--rate", "0", "--cpu", &cpu, "--ready"]);
+    let mut hog = hog.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(hog.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    let mut watcher = lab.command(&["cpu", "300ms", "40"]);
+    let mut watcher = watcher.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(watcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut by_threads = 0;
+    let found = lines.by_ref().filter(|line| line.starts_with(&format!("CPU {last} is"))).find(|line| {
+        by_threads += usize::from(line.contains(" ran "));
+        line.contains(" is saturated and full, ") && line.contains(": softirqs used ")
+    });
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+    // It ends with its input.
+    drop(hog.stdin.take());
+    hog.wait().unwrap();
+    // Beside other work, the kernel gives softirqs only a part of the CPU.
+    assert!(found.is_some() || by_threads >= 10, "{by_threads} of 40 intervals were filled by a thread");
+}
+
+#[test]
 fn every_form_of_output_holds_every_cpu() {
     let lab = Lab::new();
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();

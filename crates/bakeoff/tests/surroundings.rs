@@ -365,7 +365,9 @@ fn root_a_quota_that_takes_effect_makes_everything_invalid() {
 
     let load =
         ["load", "null:", "--threads", "2", "--time", "1s", "--warmup", "0", "--json", "--observe", "none"];
-    let load = json(&group.run(&lab, &load));
+    let load = group.run(&lab, &load);
+    assert_eq!(load.err.matches("has a CPU quota of 0.1 CPUs").count(), 1, "{}", load.err);
+    let load = json(&load);
     assert_eq!(load["verdict"]["state"], "invalid", "{load}");
     let checks = load["verdict"]["checks"].as_array().expect("checks");
     let check = checks.iter().find(|check| check["name"] == "throttled").expect("it is checked");
@@ -419,6 +421,8 @@ fn root_a_quota_that_takes_effect_leaves_a_bake_off_without_a_result() {
     let words = ["run", plan.to_str().expect("a plain path"), "--json"];
     let ended = group.run(&lab, &words);
     assert_eq!(ended.code, Some(3), "{}{}", ended.out, ended.err);
+    // It is told before the first trial, too.
+    assert_eq!(ended.err.matches("has a CPU quota of 0.1 CPUs").count(), 1, "{}", ended.err);
     let run = json(&ended);
     assert_eq!((&run["state"], &run["cells"]["invalid"]), (&"invalid".into(), &4.into()), "{run}");
     assert!(run["throttled"]["periods"].as_u64() > Some(0), "{run}");
@@ -426,7 +430,9 @@ fn root_a_quota_that_takes_effect_leaves_a_bake_off_without_a_result() {
     let reason = listed["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("the CPU quota of control group"), "{listed}");
     // The same load without the quota.
-    let free = json(&lab.run(&words));
+    let free = lab.run(&words);
+    assert!(!free.err.contains("has a CPU quota"), "{}", free.err);
+    let free = json(&free);
     assert!(free["throttled"]["periods"].as_u64().is_none_or(|periods| periods == 0), "{free}");
 }
 

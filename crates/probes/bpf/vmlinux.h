@@ -140,7 +140,12 @@ struct task_struct {
 	char comm[16];
 };
 
-struct pid_namespace;
+struct ns_common {
+	unsigned int inum;
+};
+struct pid_namespace {
+	struct ns_common ns;
+};
 struct upid {
 	int nr;
 	struct pid_namespace *ns;

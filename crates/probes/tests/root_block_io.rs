@@ -213,6 +213,13 @@ fn read(file: &File, count: u64, size: usize) {
     }
 }
 
+/// Whether the kernel has the event at the start of a request (Linux 6.5), by its types.
+fn has_start() -> bool {
+    let found =
+        Command::new("grep").args(["-qa", "btf_trace_block_io_start", "/sys/kernel/btf/vmlinux"]).status();
+    found.unwrap().success()
+}
+
 /// A loop device over a file of our own; it goes when this is dropped, also when a test fails.
 struct Loop {
     path: String,
@@ -230,10 +237,11 @@ impl Loop {
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(64 << 20).unwrap();
         let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
-        let Some(made) = made.ok().filter(|o| o.status.success()) else {
-            eprintln!("skipped: no loop device can be made with losetup");
+        let Some(made) = made.ok().filter(|_| Path::new("/dev/loop-control").exists()) else {
+            eprintln!("skipped: there is no losetup, or the kernel has no loop devices");
             return None;
         };
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let path = String::from_utf8(made.stdout).unwrap().trim().to_owned();
         Some(Self { path, attached: true, folder })
     }
@@ -246,6 +254,9 @@ impl Loop {
     fn probe(&self, options: Options) -> IoProbe {
         let device = Some(block_io::find(&self.path).unwrap());
         let mut probe = block_io::open(&Options { device, ..options }).expect("root and BTF are there");
+        if has_start() {
+            assert_eq!(probe.note(), None, "this kernel traces the start and end of a request");
+        }
         probe.start().unwrap();
         probe
     }

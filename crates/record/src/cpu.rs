@@ -120,13 +120,29 @@ impl CpuSample {
         Ok(self.run_queue_wait_ns.clone()? as f64 * 1e-9 / seconds)
     }
 
-    /// Whether threads had to wait for the CPU: [`FULL_WAITING`] or more on average. A CPU that one thread
-    /// keeps busy is saturated but not full; a CPU that many short tasks want at once can be full below 99 %.
+    /// Share of interrupt handlers and softirqs.
+    ///
+    /// # Errors
+    ///
+    /// The reason that interrupts were not timed.
+    pub fn interrupts_ratio(&self) -> Maybe<f64> {
+        Ok(self.irq_ratio.clone()? + self.softirq_ratio.clone()?)
+    }
+
+    /// Whether work had to wait for the CPU: [`FULL_WAITING`] threads or more on average, or the CPU was
+    /// saturated and spent [`FULL_INTERRUPTS_RATIO`] or more in interrupts and softirqs. A CPU that one
+    /// thread keeps busy is saturated but not full; a CPU that many short tasks want at once can be full
+    /// below 99 %.
     ///
     /// # Errors
     ///
     /// The reason that waits were not measured.
     pub fn full(&self, seconds: f64) -> Maybe<bool> {
+        // Interrupts and softirqs keep threads and each other off the CPU, and no thread's wait shows that:
+        // packets wait in the network stack.
+        if self.saturated() && self.interrupts_ratio().is_ok_and(|r| r >= FULL_INTERRUPTS_RATIO) {
+            return Ok(true);
+        }
         Ok(self.waiting(seconds)? >= FULL_WAITING)
     }
 }
@@ -237,6 +253,9 @@ pub struct InterruptSample {
 /// Mean number of waiting threads from which a CPU counts as full.
 pub const FULL_WAITING: f64 = 0.5;
 
+/// Share of interrupts and softirqs from which a saturated CPU counts as full.
+pub const FULL_INTERRUPTS_RATIO: f64 = 0.5;
+
 /// Busy share from which a CPU counts as saturated.
 pub const SATURATED_RATIO: f64 = 0.99;
 
@@ -329,6 +348,29 @@ mod tests {
             psi_some_ratio: Err(Missing::because("nobody looked")),
             lost: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn a_cpu_that_interrupts_fill_is_full_without_a_waiting_thread() {
+        let full = |busy, softirq, wait: Maybe<u64>| {
+            let sample = CpuSample {
+                event_ratio: Ok(busy),
+                irq_ratio: Ok(0.01),
+                softirq_ratio: Ok(softirq),
+                run_queue_wait_ns: wait,
+                ..CpuSample::without_values(1, "nobody looked")
+            };
+            sample.full(1.0)
+        };
+        let nobody = || Err(Missing::because("nobody looked"));
+        assert_eq!(full(0.999, 0.98, Ok(0)), Ok(true));
+        assert_eq!(full(0.999, 0.98, nobody()), Ok(true));
+        // A thread fills most of it.
+        assert_eq!(full(0.999, 0.3, Ok(0)), Ok(false));
+        // There is room for more.
+        assert_eq!(full(0.95, 0.93, Ok(0)), Ok(false));
+        assert_eq!(full(0.95, 0.93, nobody()), Err(Missing::because("nobody looked")));
+        assert_eq!(full(0.95, 0.0, Ok(500_000_000)), Ok(true));
     }
 
     #[test]

@@ -36,6 +36,20 @@ impl CpuLimits {
         Ok(quota.as_ref().map_or(allowed, |quota| quota.cpus.min(allowed)))
     }
 
+    /// Words about a quota that can take effect in a measurement, before it begins; `None` if there is none,
+    /// or if the allowed CPUs together cannot exceed it.
+    pub fn warning(&self) -> Option<String> {
+        let Quota { cpus, cgroup } = self.quota.as_ref().ok()?.as_ref()?;
+        let allowed = self.allowed.as_ref().map_or(f64::INFINITY, |allowed| allowed.len() as f64);
+        (*cpus < allowed).then(|| {
+            format!(
+                "control group {cgroup} has a CPU quota of {} CPUs (cpu.max): what it throttles is INVALID; \
+                 measure outside of it, or raise the quota",
+                (cpus * 100.0).round() / 100.0
+            )
+        })
+    }
+
     /// CPUs that can be busy all the time without throttling; at least 1, also under a smaller quota.
     ///
     /// # Errors
@@ -134,7 +148,12 @@ mod tests {
             let limits = limits(allowed, quota);
             assert_eq!((limits.cpus(), limits.whole_cpus()), (Ok(cpus), Ok(whole)), "{allowed} {quota:?}");
         }
+        for (allowed, quota, warned) in [(4, None, false), (4, Some(0.5), true), (2, Some(2.0), false)] {
+            let warning = limits(allowed, quota).warning();
+            assert_eq!(warning.as_ref().is_some_and(|text| text.contains("0.5 CPUs")), warned, "{warning:?}");
+        }
         let unknown = CpuLimits { quota: Err(not_watched()), ..limits(2, None) };
+        assert_eq!(unknown.warning(), None);
         assert_eq!(unknown.whole_cpus(), Err(not_watched()));
     }
 

@@ -92,7 +92,8 @@ fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
     interval.cpus[1].softirq_ratio = Ok(0.9);
     interval.cpus[1].top = Err(Missing::because("no thread ran"));
     let seen = text(&interval);
-    assert!(seen.contains("softirqs used 90.0 %") && !seen.contains("is unknown"), "{seen}");
+    let by_softirqs = "CPU 1 is saturated and full, 99.8 % busy: softirqs used 90.0 %";
+    assert!(seen.contains(by_softirqs) && !seen.contains("is unknown"), "{seen}");
     // Less than half a thread is more than hardly any.
     interval.cpus[1].run_queue_wait_ns = Ok(490_000_000);
     let seen = text(&interval);

@@ -14,9 +14,11 @@ use load::Stop;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::statvfs::statvfs;
 use plan::{Plan, Prepare, Ready, ServerSpec};
+use probes::limits::Limits;
 use probes::{cpu_list, proc_stat};
 use record::bakeoff::Levels;
 use record::clock::{Clock as _, Monotonic};
+use record::limits::CpuLimits;
 
 use crate::account::{self, Account};
 use crate::error::RunnerError;
@@ -79,6 +81,7 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
     found.look_for_room("the scratch folder", &std::env::temp_dir());
     found.look_for_room("the archive", archive.dir());
     found.look_at_scratch_name();
+    found.look_at_limits(&Limits::of_self().cpu());
     found.look_for_quiet(Path::new("/"));
     let mut findings: Vec<Finding> = Vec::new();
     for finding in found.0 {
@@ -174,6 +177,12 @@ impl Found {
                  lines or URLs; set TMPDIR to another",
                 folder.display()
             ));
+        }
+    }
+
+    fn look_at_limits(&mut self, own: &CpuLimits) {
+        if let Some(text) = own.warning() {
+            self.warning(text);
         }
     }
 

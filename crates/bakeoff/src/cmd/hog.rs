@@ -178,7 +178,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let from_cpu = hog::usable().into_iter().find(|other| *other != cpu);
             let from_cpu = from_cpu.ok_or_else(|| Exit::CannotHere.with("sending needs a second CPU"))?;
             packets::can_be_sent(cpu).context("steering packets to a CPU (needs root)")?;
-            begin(out, &format!("CPU {cpu} receives {rate} packets a second from CPU {from_cpu}"))?;
+            let packets = if *rate == 0 {
+                "as many packets as possible".into()
+            } else {
+                format!("{rate} packets a second")
+            };
+            begin(out, &format!("CPU {cpu} receives {packets} from CPU {from_cpu}"))?;
             let packets = Packets { cpu, from_cpu, per_s: *rate, together: *together, beside_spinner: *spin };
             packets::packets(packets, &work)?
         }

@@ -219,7 +219,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut screen = LoadScreen::new(&settings);
     let mut beside = args.observe.open();
     let notes = beside.notes();
-    let notices = read.into_iter().chain(load::notices(&settings));
+    let quota = probes::limits::Limits::of_self().cpu().warning();
+    let notices = read.into_iter().chain(load::notices(&settings)).chain(quota);
     notices.chain(notes.iter().cloned()).for_each(|notice| screen.line(&format!("bakeoff load: {notice}")));
     let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
     if let Some(left) = log.as_ref().and_then(EventLog::left_behind) {

@@ -65,6 +65,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, view: &View) {
             }
             Err(missing) => format!("by which thread is unknown ({missing})"),
         };
+        let by = report::text::by_interrupts(sample).unwrap_or(by);
         lines.push(Line::styled(format!("CPU {} is saturated: {by}", sample.cpu), bad()));
     }
     frame.render_widget(Paragraph::new(lines), inside);

@@ -40,8 +40,8 @@ use crate::cpu_list;
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
-    BurstTime, KERNEL_BTF, Row, ask_for, in_a_burst, recursion_misses, refusal, take_all, text,
-    wait_for_running,
+    BurstTime, KERNEL_BTF, Row, ask_for, in_a_burst, kernel_traces, recursion_misses, refusal, take_all,
+    text, wait_for_running,
 };
 
 /// Programs, maps and links, with a margin.
@@ -103,7 +103,8 @@ impl IoProbe {
         };
         let refused = |e: libbpf_rs::Error| refusal("block I/O", &e);
         Self::attach(options, best).or_else(|first| {
-            if best != IoEvents::StartToDone {
+            // Older events replace only those that this kernel lacks.
+            if best != IoEvents::StartToDone || kernel_traces("block_io_start") {
                 return Err(refused(first));
             }
             let mut probe = Self::attach(options, IoEvents::InsertToComplete).map_err(refused)?;

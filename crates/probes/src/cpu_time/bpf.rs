@@ -17,15 +17,15 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::{fmt, ptr};
 
 use libbpf_rs::libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, ProgramInput};
+use libbpf_rs::{Link, ProgramInput, ProgramMut};
 use nix::sched::sched_getcpu;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
@@ -44,6 +44,7 @@ use crate::cpu_list;
 use crate::hog;
 use crate::process_ids;
 use crate::program::{self, BurstTime, KERNEL_BTF, PerCpu};
+use crate::ticks::Ticks;
 
 const _: () = assert!(size_of::<cpu>() == 4096);
 const _: () = assert!(size_of::<cpu_time>() == 256);
@@ -51,7 +52,7 @@ const _: () = assert!(size_of::<interrupts>() == 256);
 const WAIT_BUCKETS: usize = 40;
 const _: () = assert!(size_of::<contest>() == 64);
 const _: () = assert!(size_of::<contender>() == 32);
-const _: () = assert!(size_of::<task_record>() == 224);
+const _: () = assert!(size_of::<task_record>() == 232);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -65,12 +66,9 @@ pub(super) struct Bpf {
     no_interrupts: Option<String>,
     /// Whether the programs see how long threads waited.
     sees_waits: bool,
-    /// Threads of a PID namespace by the machine's ids.
-    ids: HashMap<u32, u32>,
     /// Whether our program walks over all threads of the machine; else the kernel's walk shows those of this
     /// PID namespace.
     walks_itself: bool,
-    namespace: Option<process_ids::Namespace>,
     cgroups: cgroups::Names,
     _links: Vec<Link>,
 }
@@ -157,7 +155,7 @@ impl Bpf {
             Err(why) => Some(format!("interrupts are not timed, those on an idle CPU count as idle: {why}")),
         };
         let ledger = tasks.map(|_| Ledger::default());
-        let (note, sees_waits) = (no_interrupts.clone(), hook != Hook::Raw);
+        let note = no_interrupts.clone();
         let mut bpf = Self {
             skel,
             cpus,
@@ -166,10 +164,8 @@ impl Bpf {
             ledger,
             note,
             no_interrupts,
-            sees_waits,
-            ids: HashMap::new(),
+            sees_waits: false,
             walks_itself: tasks.is_some() && wanted.walks_itself,
-            namespace: process_ids::Namespace::open().unwrap_or_default(),
             cgroups: cgroups::Names::default(),
             _links: links,
         };
@@ -179,6 +175,10 @@ impl Bpf {
         // Kernels before 5.10 cannot run a program on a chosen CPU: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
+        let shared = bpf.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives.
+        let has_stamps = unsafe { ptr::read_volatile(&raw const shared.sees_waits) } != 0;
+        bpf.sees_waits = hook != Hook::Raw && has_stamps;
         Ok(bpf)
     }
 
@@ -214,8 +214,8 @@ impl Bpf {
         let top = winner(&contests, &contenders).map(|(set, way, ns)| {
             let who = &contenders[set][way];
             Top {
-                pid: self.shown(who.tgid),
-                tid: self.shown(contests[set].tid[way]),
+                pid: who.tgid,
+                tid: if who.own_tid == 0 { contests[set].tid[way] } else { who.own_tid },
                 comm: program::text(&who.comm),
                 ns,
             }
@@ -243,10 +243,6 @@ impl Bpf {
             top,
         }
     }
-
-    fn shown(&self, id: u32) -> u32 {
-        shown(&self.ids, id)
-    }
 }
 
 impl Source for Bpf {
@@ -262,9 +258,16 @@ impl Source for Bpf {
         self.no_interrupts.as_deref()
     }
 
+    fn no_waits(&self) -> &'static str {
+        match self.hook {
+            Hook::Raw => "only tp_btf observes waits for a CPU",
+            _ => "this kernel does not stamp waits for a CPU (CONFIG_SCHED_INFO)",
+        }
+    }
+
     fn waits(&self, cpus: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
         if !self.sees_waits {
-            return Err(Missing::because("waits need tp_btf"));
+            return Err(Missing::because(self.no_waits()));
         }
         let mut all = [0; WAIT_BUCKETS];
         for place in cpus.iter().filter_map(|cpu| self.cpus.of(*cpu)) {
@@ -286,10 +289,6 @@ impl Source for Bpf {
 
     fn next_edge(&mut self) {
         self.epoch += 1;
-        if let Some(namespace) = &self.namespace {
-            // If they cannot be listed, all keep the machine's ids.
-            self.ids = namespace.own_by_machines().unwrap_or_default();
-        }
     }
 
     fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
@@ -307,6 +306,7 @@ impl Source for Bpf {
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read
         // it.
         unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
+        let no_waits = (!self.sees_waits).then(|| Missing::because(self.no_waits()));
         let ledger = self.ledger.as_mut().expect("checked above");
         let mut tasks = ledger.settle(self.epoch, told);
         self.cgroups.next_round();
@@ -315,7 +315,9 @@ impl Source for Bpf {
                 0 => Err(Missing::because("this kernel has no control groups of version 2")),
                 id => Ok(self.cgroups.name_below(id, &ids[1..])),
             };
-            (task.pid, task.tid) = (shown(&self.ids, task.pid), shown(&self.ids, task.tid));
+            if let Some(why) = &no_waits {
+                task.wait_ns = Err(why.clone());
+            }
         }
         Ok(tasks.into_iter().map(|(task, _)| task).collect())
     }
@@ -360,24 +362,44 @@ impl Source for Bpf {
         Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(place, &closed) })
     }
 
-    fn cost(&mut self) -> Maybe<[f64; 2]> {
+    fn cost(&mut self, samplers: Option<&Ticks>) -> Maybe<[f64; 3]> {
         let p = &self.skel.progs;
-        let programs = [
-            on_switch(&self.skel, self.hook).as_fd(),
-            p.on_softirq_entry.as_fd(),
-            p.on_softirq_exit.as_fd(),
-            p.on_timer_entry.as_fd(),
-            p.on_timer_exit.as_fd(),
-            p.on_device_entry.as_fd(),
-            p.on_device_exit.as_fd(),
+        let begins = [
+            &p.on_softirq_entry,
+            &p.on_device_entry,
+            &p.on_timer_entry,
+            &p.on_call_entry,
+            &p.on_call_all_entry,
+            &p.on_work_entry,
         ];
+        let ends = [
+            &p.on_softirq_exit,
+            &p.on_device_exit,
+            &p.on_timer_exit,
+            &p.on_call_exit,
+            &p.on_call_all_exit,
+            &p.on_work_exit,
+        ];
+        let [of_switch, of_interrupts, of_timers] = samplers.map(Ticks::programs).unwrap_or_default();
+        // By event: those of which one runs at each event, and all others.
+        let events = [
+            (vec![on_switch(&self.skel, self.hook).as_fd()], of_switch),
+            (fds(&begins), [fds(&ends), of_interrupts].concat()),
+            (of_timers.iter().take(1).copied().collect(), of_timers.iter().skip(1).copied().collect()),
+        ];
+        let all: Vec<_> =
+            events.iter().flat_map(|(each, others)| each.iter().chain(others).copied()).collect();
         let burst = || hog::ping_pong(None, 5_000).map(drop);
-        let [of_switch, of_interrupts @ ..] = program::in_a_burst(programs, &p.on_switch_nothing, burst)?;
-        let ns_per_switch = of_switch.ns_per_run()?;
-        // Begin and end. If no interrupt came in that time, the two are assumed to cost as much as a switch.
-        let of_interrupts: BurstTime = of_interrupts.into_iter().sum();
-        let ns_per_interrupt = of_interrupts.ns_per_run().unwrap_or(ns_per_switch) * 2.0;
-        Ok([ns_per_switch, ns_per_interrupt])
+        let mut times = program::each_in_a_burst(&all, &p.on_switch_nothing, burst)?.into_iter();
+        let [switch, interrupt, timer] = events.map(|(each, others)| {
+            let each: BurstTime = times.by_ref().take(each.len()).sum();
+            let others: BurstTime = times.by_ref().take(others.len()).sum();
+            BurstTime { ns: each.ns + others.ns, ..each }.ns_per_run()
+        });
+        let ns_per_switch = switch?;
+        // If no interrupt came in that time, its begin and end are assumed to cost as much as two switches.
+        let ns_per_interrupt = interrupt.unwrap_or(ns_per_switch * 2.0);
+        Ok([ns_per_switch, ns_per_interrupt, timer.unwrap_or(ns_per_switch)])
     }
 }
 
@@ -387,6 +409,10 @@ impl fmt::Debug for Bpf {
     }
 }
 
+fn fds<'a>(programs: &[&'a ProgramMut<'_>]) -> Vec<BorrowedFd<'a>> {
+    programs.iter().map(|program| AsFd::as_fd(*program)).collect()
+}
+
 /// Interrupt times of one CPU. Shares by kind are read a little after the closing, each count separately.
 fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
     // SAFETY: plain integers in memory that its owner keeps mapped; an aligned word is read whole.
@@ -394,11 +420,6 @@ fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
     let mut by_kind = [0; KINDS.len()];
     by_kind.copy_from_slice(&all[..KINDS.len()]);
     Interrupts { irq_ns: closed.irq_ns, softirq_ns: closed.softirq_ns, count: closed.interrupts, by_kind }
-}
-
-/// Id of a process or thread in this PID namespace; the machine's id if it has none here.
-fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
-    ids.get(&id).copied().unwrap_or(id)
 }
 
 /// Memory of the maps on a machine of that many CPUs, in bytes.

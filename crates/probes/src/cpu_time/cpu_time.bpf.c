@@ -12,6 +12,7 @@
 #include <bpf/bpf_tracing.h>
 #include "hist.bpf.h"
 #include "kernels.bpf.h"
+#include "namespace.bpf.h"
 #include "cpu_time.h"
 #include "cpus.bpf.h"
 
@@ -51,6 +52,13 @@ static __noinline int take_place(struct contest *contest, struct contender *cont
 	least %= CONTEST_WAYS; /* for the verifier */
 	contenders[least].over_ns = contest->ns[least];
 	contenders[least].tgid = bpf_get_current_pid_tgid() >> 32;
+	if (has_btf && reader_namespace) {
+		struct task_struct *task = (void *)bpf_get_current_task();
+
+		contenders[least].own_tid = tid_for_reader(task);
+		if (contenders[least].own_tid)
+			contenders[least].tgid = tgid_for_reader(task);
+	}
 	bpf_get_current_comm(contenders[least].comm, sizeof(contenders[least].comm));
 	contest->tid[least] = tid;
 	contest->ns[least] += ns;
@@ -311,6 +319,7 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 	c = &here->books;
 	if (tid == 0)
 		c->idle_task = task;
+	look_for_waits();
 	settle_interrupts(&here->irq);
 	at_ns = closing_ns(c);
 	if (c->since_ns == 0) {

@@ -102,7 +102,8 @@ _Static_assert(sizeof(struct contest) == CACHE_LINE_BYTES, "bpf.rs expects 64 by
 struct contender {
 	__u64 over_ns; /* what was inherited */
 	__u32 tgid;
-	__u32 unused;
+	__u32 own_tid; /* in the reader's PID namespace, and so is tgid; 0: the thread has none
+			  there */
 	char comm[COMM_BYTES];
 };
 _Static_assert(sizeof(struct contender) == 32, "bpf.rs expects 32 bytes");
@@ -162,7 +163,9 @@ struct task_books {
 	__u64 told;		/* number of the last walk that told of it, or HAS_ENDED */
 	struct task_time now;
 	struct task_time then;
-	__u64 held_ns; /* of its waits since its sums began: while its CPU idled */
+	__u64 held_ns;	/* of its waits since its sums began: while its CPU idled */
+	__u32 own_tgid; /* its ids in the reader's PID namespace; 0: it has none there */
+	__u32 own_tid;
 };
 
 /* Record of a task at an edge or at its end. */
@@ -178,7 +181,7 @@ struct task_record {
 	__u32 tgid;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct task_record) == 224, "bpf.rs expects 224 bytes");
+_Static_assert(sizeof(struct task_record) == 232, "bpf.rs expects 232 bytes");
 
 /* The clocks of one core that several CPUs share. */
 struct core_clock {

@@ -18,7 +18,7 @@ mod books;
 pub(crate) mod bpf;
 mod ladder;
 mod options;
-mod perf;
+pub(crate) mod perf;
 mod snapshot;
 mod source;
 #[cfg(test)]
@@ -45,7 +45,7 @@ use crate::cycles::Cycles;
 use crate::descriptors;
 use crate::pressure;
 use crate::proc_stat::{self, Booked};
-use crate::ticks::{self, Shares, Ticks};
+use crate::ticks::{self, Shares, Tally, Ticks};
 
 pub use self::watch::{Watch, Watched};
 
@@ -59,7 +59,7 @@ pub struct CpuProbe {
     cycles: Maybe<Cycles>,
     notes: Vec<String>,
     ticks_per_s: f64,
-    meter: Meter<2>,
+    meter: Meter<3>,
     switches: u64,
     interrupts: u64,
     last_interrupts: Maybe<Vec<InterruptSample>>,
@@ -99,7 +99,7 @@ pub fn open(options: &Options) -> CpuProbe {
         cycles,
         notes,
         ticks_per_s,
-        meter: Meter::new(["a context switch", "an interrupt"]),
+        meter: Meter::new(["a context switch", "an interrupt", "a timer"]),
         switches: 0,
         interrupts: 0,
         last_interrupts: Err(Missing::because("nothing was read yet")),
@@ -305,9 +305,9 @@ impl CpuProbe {
     /// Measures the cost per event with a burst of a few thousand context switches on one CPU (some 20 ms),
     /// unless that was done before; needs the same rights as opening the probe.
     pub fn measure_cost(&mut self) {
-        let source = &mut self.source;
+        let (source, samplers) = (&mut self.source, self.samplers.as_ref().ok());
         self.meter.measure(|| match source {
-            Some(source) => source.cost(),
+            Some(source) => source.cost(samplers),
             None => Err(Missing::because("/proc is read only at the ends of an interval")),
         });
     }
@@ -319,7 +319,15 @@ impl CpuProbe {
     /// Missing if no program runs in the kernel, or its run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
-        self.meter.cost([self.switches, self.interrupts])
+        let timers = |look: &Option<Snapshot>| {
+            look.as_ref().and_then(|look| look.tally.as_ref().ok()).map_or(0, Tally::timers)
+        };
+        let timers = timers(&self.last).saturating_sub(timers(&self.first));
+        let mut cost = self.meter.cost([self.switches, self.interrupts, timers])?;
+        if self.samplers.is_err() {
+            cost.events.pop();
+        }
+        Ok(cost)
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -391,7 +399,7 @@ impl CpuProbe {
         let of_interrupts = |of: fn(&books::Events) -> Option<f64>| {
             events.clone().and_then(|e| of(&e).ok_or_else(|| Missing::because(no_interrupts)))
         };
-        let no_waits = || Missing::because("only tp_btf observes waits for a CPU");
+        let no_waits = || Missing::because(self.source.as_ref().map_or(NO_EVENTS, |s| s.no_waits()));
         let waits = |e: books::Events| {
             if after.at_ns.saturating_sub(before.at_ns) < WAITS_SHORTEST_NS {
                 return Err(Missing::because("the interval is too short to measure waits for a CPU"));

@@ -20,12 +20,18 @@ use record::missing::{Maybe, Missing};
 
 use super::books::{Books, Edge, LOST, Top};
 use super::source::{Adopt, Source};
+use crate::ticks::Ticks;
 use crate::{hog, process_ids};
 
 /// Size that an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the header page): 8,192
 /// switches.
-const RING_BYTES: usize = 512 * 1024;
-/// Period of emptying the rings: enough for 800,000 switches a second on each CPU.
+const RING_BYTES_MAX: usize = 512 * 1024;
+/// Room for 512 switches.
+const RING_BYTES_MIN: usize = 32 * 1024;
+/// Size of the rings of all CPUs, unless the smallest rings exceed it.
+const RINGS_BYTES: usize = 64 << 20;
+/// Period of emptying the rings: enough for 800,000 switches a second on each CPU with the largest rings, and
+/// 50,000 with the smallest.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 /// Receiver of the records of every CPU.
@@ -58,7 +64,8 @@ impl Perf {
                     .to_owned(),
             );
         }
-        let line = |cpu: &u32| Ok((*cpu, Line { ring: ring(*cpu)?, account: Account::default() }));
+        let bytes = ring_bytes(online.len());
+        let line = |cpu: &u32| Ok((*cpu, Line { ring: ring(*cpu, bytes)?, account: Account::default() }));
         let lines: Lines = online.iter().map(line).collect::<io::Result<_>>().map_err(|e| refusal(&e))?;
         let lines = Arc::new(Mutex::new(lines));
         let (stop, stopped) = mpsc::channel();
@@ -112,7 +119,7 @@ impl Source for Perf {
         Ok(Edge { wall_ns: books.at_ns, books })
     }
 
-    fn cost(&mut self) -> Maybe<[f64; 2]> {
+    fn cost(&mut self, _: Option<&Ticks>) -> Maybe<[f64; 3]> {
         Err(Missing::because("the kernel keeps no statistics of its context-switch records"))
     }
 }
@@ -121,12 +128,24 @@ fn locked(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
     lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ring(cpu: u32) -> io::Result<Sampler> {
+/// Size of the ring of each of so many CPUs: a power of two.
+fn ring_bytes(cpus: usize) -> usize {
+    let share = RINGS_BYTES / cpus.max(1);
+    (1 << share.max(1).ilog2()).clamp(RING_BYTES_MIN, RING_BYTES_MAX)
+}
+
+/// Memory of the rings of so many CPUs, each with a page for its header.
+#[cfg(test)]
+pub(crate) fn kernel_memory(cpus: u32) -> u64 {
+    u64::from(cpus) * (ring_bytes(cpus as usize) as u64 + 4_096)
+}
+
+fn ring(cpu: u32, bytes: usize) -> io::Result<Sampler> {
     let mut event = Builder::new(Software::DUMMY);
     event.any_pid().one_cpu(cpu as usize).include_kernel().include_hv().exclude_idle(false);
     event.context_switch(true).clockid(PerfClock::MONOTONIC);
     event.sample(SampleFlag::TID).sample(SampleFlag::TIME).sample_id_all(true);
-    let mut ring = event.build()?.sampled(RING_BYTES)?;
+    let mut ring = event.build()?.sampled(bytes)?;
     ring.enable()?;
     Ok(ring)
 }

@@ -6,6 +6,7 @@ use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
 use super::books::Edge;
+use crate::ticks::Ticks;
 
 /// Source of the counters of the CPUs; without one, `/proc/stat` remains.
 pub(super) trait Source: std::fmt::Debug {
@@ -19,6 +20,11 @@ pub(super) trait Source: std::fmt::Debug {
     /// Reason why interrupts are not timed, if they are not.
     fn no_interrupts(&self) -> Option<&str> {
         Some("only the BPF rung times interrupts")
+    }
+
+    /// Reason why waits for a CPU are not measured, if they are not.
+    fn no_waits(&self) -> &'static str {
+        "only tp_btf observes waits for a CPU"
     }
 
     /// Number of waits for these CPUs, by the lower bound of each power of two in nanoseconds.
@@ -41,8 +47,8 @@ pub(super) trait Source: std::fmt::Debug {
     /// Reads the counters of that CPU as of now.
     fn close(&mut self, cpu: u32) -> Maybe<Edge>;
 
-    /// Time of our programs for a context switch and for an interrupt.
-    fn cost(&mut self) -> Maybe<[f64; 2]>;
+    /// Time of our programs for a context switch, an interrupt and a timer, those of the samplers included.
+    fn cost(&mut self, samplers: Option<&Ticks>) -> Maybe<[f64; 3]>;
 }
 
 /// Processes that become members: their time is counted separately.

@@ -103,6 +103,18 @@ static __always_inline __u64 part_of(__u64 value, __u64 part, __u64 whole)
 	return value / whole * part + (value % whole << 20) / whole * part / (1 << 20);
 }
 
+/* Without a name there, such as at its end, it keeps the one that it had. */
+static __noinline int name_for_reader(struct task_books *books, struct task_struct *task)
+{
+	__u32 own_tid = tid_for_reader(task);
+
+	if (books && own_tid) {
+		books->own_tid = own_tid;
+		books->own_tgid = tgid_for_reader(task);
+	}
+	return 0;
+}
+
 /* Adds to a task's sums what it had since they were last added to: `own_ns` of the `ns` for which
  * `had` tells of the core. They differ after switches that we were not shown. */
 static __always_inline void credit(struct cpu *here, struct task_struct *task, __u64 own_ns,
@@ -122,8 +134,10 @@ static __always_inline void credit(struct cpu *here, struct task_struct *task, _
 	if (!books && creates_at_switch) {
 		/* In a PID namespace the walk does not come by the tasks outside of it. */
 		books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (books)
+		if (books) {
 			books->waited_before_ns = queued_ns(task);
+			name_for_reader(books, task);
+		}
 	}
 	if (!books) {
 		c->lost_tasks += has_walked;
@@ -180,6 +194,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	books = bpf_task_storage_get(&task_sums, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (books) {
 		books->member = member;
+		name_for_reader(books, child);
 		return 0;
 	}
 	here = cpu_here();
@@ -189,8 +204,10 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 }
 
 static __always_inline void describe(struct task_record *record, struct task_struct *task,
-				     const struct task_books *books)
+				     struct task_books *books)
 {
+	/* The thread that calls execve takes the id of its process. */
+	name_for_reader(books, task);
 	record->books = *books;
 	record->started_ns = task->start_time;
 	record->utime_ns = task->utime;

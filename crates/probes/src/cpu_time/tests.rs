@@ -43,7 +43,7 @@ impl Source for Known {
         Ok(Edge { wall_ns: books.at_ns, books: books.clone() })
     }
 
-    fn cost(&mut self) -> Maybe<[f64; 2]> {
+    fn cost(&mut self, _: Option<&Ticks>) -> Maybe<[f64; 3]> {
         Err(Missing::because("it is no program"))
     }
 }

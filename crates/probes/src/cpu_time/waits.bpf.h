@@ -9,6 +9,14 @@
 /* Set before loading. */
 const volatile bool with_wait_histogram = false;
 
+/* 1: the kernel stamps waits (CONFIG_SCHED_INFO); set by the first closing. */
+__u32 sees_waits;
+
+static __always_inline void look_for_waits(void)
+{
+	sees_waits = bpf_core_field_exists(((struct task_struct *)0)->sched_info);
+}
+
 /* When a wait for this CPU began. The scheduler's stamp runs on while a quota holds the thread's
  * group; but nobody waits for a CPU that idles, so what was queued before that waits since then. */
 static __always_inline __u64 waits_since(const struct cpu_time *c, __u64 queued_ns)

@@ -44,6 +44,9 @@ const PACKET_BYTES: u16 = 1_200;
 /// Linux 6.8.
 const FILTER_INSTRUCTIONS: u16 = 2_000;
 const BURSTS_PER_S: u64 = 500;
+/// Bytes under way if as many packets as possible are sent: fewer than the backlog of a CPU holds
+/// (`net.core.netdev_max_backlog`, 1,000 sends).
+const SENT_BYTES_MAX: usize = 16 << 20;
 
 /// Sends packets to that CPU.
 ///
@@ -84,6 +87,10 @@ fn send_until(until_ns: u64, packets: Packets, work: &Work<'_>) -> io::Result<()
     // handler, beside a softirq of 1.4 us.
     setsockopt(&sockets.sender, sockopt::UdpGsoSegment, &i32::from(PACKET_BYTES))?;
     assert!((1..=TOGETHER_MAX).contains(&packets.together), "checked by the caller");
+    if packets.per_s == 0 {
+        // The usual buffer holds three sends: the receiver would wait for the sender to wake up.
+        setsockopt(&sockets.sender, sockopt::SndBufForce, &(SENT_BYTES_MAX / 2))?;
+    }
     let together = u64::from(packets.together);
     let bytes = vec![7; usize::from(PACKET_BYTES) * usize::from(packets.together)];
     let per_burst = match packets {

@@ -9,7 +9,15 @@ mod namespace;
 use std::fs;
 
 #[cfg(feature = "bpf")]
-pub(crate) use self::namespace::{NOTE, Namespace, machines};
+pub(crate) use self::namespace::{NOTE, machines};
+
+/// Inode number of this process's PID namespace, by which programs find its ids; 0 if these are the
+/// machine's. Without /proc it is unknown, and 0 too: then all ids are the machine's.
+#[cfg(feature = "bpf")]
+pub(crate) fn namespace() -> u32 {
+    let inode = fs::metadata("/proc/self/ns/pid").map(|of| std::os::unix::fs::MetadataExt::ino(&of));
+    if are_the_machines() { 0 } else { inode.ok().and_then(|inode| inode.try_into().ok()).unwrap_or(0) }
+}
 
 /// Whether this process has the machine's own ids: it lives in the first PID namespace.
 ///

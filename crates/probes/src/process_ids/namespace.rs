@@ -1,6 +1,5 @@
 //! The ids of a PID namespace, listed by our program in the kernel.
 
-use std::collections::HashMap;
 use std::io::Read as _;
 use std::mem::MaybeUninit;
 
@@ -44,23 +43,14 @@ pub(crate) fn machines(own: u32) -> Maybe<u32> {
         .ok_or_else(|| Missing::because(format!("no process has the id {own} in this PID namespace")))
 }
 
-/// A PID namespace; its ids can be listed repeatedly, even after the right to load programs was dropped.
-pub(crate) struct Namespace {
+/// The living threads of a PID namespace.
+struct Namespace {
     link: libbpf_rs::Link,
     /// The programs stay as long as this does.
     _skel: skel::ProcessIdsSkel<'static>,
 }
 
 impl Namespace {
-    /// `None` outside of a PID namespace: there all ids are the machine's.
-    ///
-    /// # Errors
-    ///
-    /// Missing if the kernel does not let us list them.
-    pub(crate) fn open() -> Maybe<Option<Self>> {
-        if are_the_machines() { Ok(None) } else { Self::load().map(Some) }
-    }
-
     fn load() -> Maybe<Self> {
         libbpf_rs::set_print(None);
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
@@ -69,16 +59,6 @@ impl Namespace {
         let skel = open.load().map_err(|e| refused(&e))?;
         let link = skel.progs.tell_ids.attach().map_err(|e| refused(&e))?;
         Ok(Self { link, _skel: skel })
-    }
-
-    /// Ids of processes and threads in this namespace, by the machine's.
-    ///
-    /// # Errors
-    ///
-    /// Missing if the kernel does not report them.
-    pub(crate) fn own_by_machines(&self) -> Maybe<HashMap<u32, u32>> {
-        let known = self.ids()?.into_iter().filter(|ids| ids.own_tid != 0);
-        Ok(known.map(|ids| (ids.tid, ids.own_tid)).collect())
     }
 
     fn ids(&self) -> Maybe<Vec<Ids>> {

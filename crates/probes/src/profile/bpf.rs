@@ -74,7 +74,7 @@ impl Profiler {
     /// Attaches the program; counting starts with [`Profiler::start`].
     pub(super) fn open(options: &Options) -> Result<Self, Refused> {
         let programs = programs::Bpf::open(options).map_err(Refused::because)?;
-        let names = Names::open().map_err(|why| Refused::because(why.reason))?;
+        let names = Names::open();
         let began = Baseline::now(&programs, options, Monotonic.now_ns());
         Ok(Self { programs, options: options.clone(), names, taken: Totals::default(), began })
     }
@@ -93,7 +93,7 @@ impl Profiler {
     ///
     /// Missing if the kernel does not return them.
     pub fn gather(&mut self) -> Maybe<()> {
-        self.names.next_round()?;
+        self.names.next_round();
         for sum in self.programs.drain()? {
             self.taken.add(&sum, &mut self.names);
         }

@@ -7,6 +7,7 @@
 #include <bpf/bpf_tracing.h>
 #include "hist.bpf.h"
 #include "kernels.bpf.h"
+#include "namespace.bpf.h"
 #include "only.bpf.h"
 #include "profile.h"
 #include "cpus.bpf.h"
@@ -114,8 +115,12 @@ static __always_inline __u64 stack_of(void *ctx, __u64 flags)
 /* Where the current thread is. */
 static __always_inline void describe(void *ctx, struct profile_key *key, __u32 state)
 {
-	key->tgid = bpf_get_current_pid_tgid() >> 32;
+	key->tgid = tgid_for_reader((void *)bpf_get_current_task());
 	key->state = state;
+	if (key->tgid == 0) {
+		key->tgid = bpf_get_current_pid_tgid() >> 32;
+		key->state |= reader_namespace ? PROFILE_OUTSIDE : 0;
+	}
 	bpf_get_current_comm(key->comm, sizeof(key->comm));
 	key->user = stack_of(ctx, BPF_F_USER_STACK);
 	key->kernel = stack_of(ctx, 0);

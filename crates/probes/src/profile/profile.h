@@ -12,6 +12,9 @@ enum {
 	PROFILE_RAN,	 /* had the CPU */
 	PROFILE_BLOCKED, /* had given it up, for something that was not there yet */
 	PROFILE_WAITED,	 /* was runnable, and another thread had the CPU */
+	/* With one of the above: tgid is the machine's, the process has no id in the reader's PID
+	   namespace. */
+	PROFILE_OUTSIDE = 256,
 };
 
 /* What is summed up: where threads of a process were, by name. */

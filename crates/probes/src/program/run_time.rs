@@ -66,22 +66,37 @@ pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
     nothing: &ProgramMut<'_>,
     burst: impl FnOnce() -> Result<(), E>,
 ) -> Maybe<[BurstTime; N]> {
+    let all = each_in_a_burst(&programs, nothing, burst)?;
+    Ok(std::array::from_fn(|k| all[k]))
+}
+
+/// Same for any number of programs.
+///
+/// # Errors
+///
+/// As above.
+pub(crate) fn each_in_a_burst<E: fmt::Display>(
+    programs: &[BorrowedFd<'_>],
+    nothing: &ProgramMut<'_>,
+    burst: impl FnOnce() -> Result<(), E>,
+) -> Maybe<Vec<BurstTime>> {
     let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
     let _statistics =
         run_statistics().map_err(|e| failed("no access to the kernel's BPF run statistics", &e))?;
     let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
-    let (before, nothing_before) = (RunTime::of_all(&programs)?, RunTime::of(nothing.as_fd())?);
+    let (before, nothing_before) = (RunTime::of_all(programs)?, RunTime::of(nothing.as_fd())?);
     burst().map_err(|e| failed("cannot generate a burst of events", &e))?;
-    let (after, nothing_after) = (RunTime::of_all(&programs)?, RunTime::of(nothing.as_fd())?);
+    let (after, nothing_after) = (RunTime::of_all(programs)?, RunTime::of(nothing.as_fd())?);
     let runs = nothing_after.runs - nothing_before.runs;
     if runs == 0 {
         return Err(Missing::because("no event of the burst was observed"));
     }
     let nothing_ns = (nothing_after.ns - nothing_before.ns) as f64 / runs as f64;
-    Ok(std::array::from_fn(|k| {
-        let runs = after[k].runs - before[k].runs;
-        BurstTime { ns: (after[k].ns - before[k].ns) as f64 - nothing_ns * runs as f64, runs }
-    }))
+    let grown = |(before, after): (&RunTime, &RunTime)| {
+        let runs = after.runs - before.runs;
+        BurstTime { ns: (after.ns - before.ns) as f64 - nothing_ns * runs as f64, runs }
+    };
+    Ok(before.iter().zip(&after).map(grown).collect())
 }
 
 /// Enables the kernel's run statistics for as long as the result lives.

@@ -71,6 +71,8 @@ struct FioReport {
 }
 
 fn prove(bench: &mut Bench<'_>) {
+    let opened = block_io::open(&Options::everything(IoBy::default())).map(drop).map_err(|why| why.reason);
+    bench.check_loading(SUBJECT.name, super::PROGRAMS_SINCE, opened);
     for (number, job) in (1..).zip(JOBS) {
         if !bench.begin(&job.name(), number, JOBS.len()) {
             return;
@@ -326,14 +328,29 @@ mod tests {
         assert_eq!(said("{}", IoOp::Read), None);
     }
 
+    /// Prints what is absent. What is there must work: a refusal of our programs is a failure.
+    fn can_prove(tools: &[&str], files: &[&str]) -> bool {
+        let lacks_file = |path: &&str| !Path::new(path).exists();
+        let lacks_tool = |tool: &&str| Command::new(tool).arg("--version").output().is_err();
+        let mut absent: Vec<&str> = Vec::new();
+        absent.extend((!nix::unistd::geteuid().is_root()).then_some("root"));
+        absent.extend(
+            files.iter().copied().chain(["/sys/kernel/btf/vmlinux", "/dev/loop-control"]).filter(lacks_file),
+        );
+        absent.extend(tools.iter().copied().chain(["losetup"]).filter(lacks_tool));
+        if !absent.is_empty() {
+            eprintln!("skipped: needs {}", absent.join(", "));
+        }
+        absent.is_empty()
+    }
+
     #[test]
     fn root_what_fio_did_is_what_was_counted() {
+        if !can_prove(&["fio", "nice"], &[]) {
+            return;
+        }
         let job = FioJob { op: IoOp::Read, bytes: 8 << 10, requests: 300, through: BackingFile::Cache };
-        let seen = LoopDisk::new(job.through).and_then(|disk| watch(&disk, job));
-        let (said, interval, _) = match seen {
-            Ok(seen) => seen,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
+        let (said, interval, _) = watch(&LoopDisk::new(job.through).unwrap(), job).unwrap();
         for proof in proofs(job, &said, &interval, &Ok(0.0)) {
             // A busy machine decides how long it took.
             if proof.unit != Unit::Ns {
@@ -345,10 +362,10 @@ mod tests {
     #[test]
     fn root_requests_that_find_no_room_are_counted_and_no_others_are_lost() {
         const REQUESTS: usize = 64;
-        let disk = match LoopDisk::new(BackingFile::SlowFile) {
-            Ok(disk) => disk,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
+        if !can_prove(&[], &["/dev/fuse"]) {
+            return;
+        }
+        let disk = LoopDisk::new(BackingFile::SlowFile).unwrap();
         let options = Options {
             device: Some(block_io::find(&disk.path).unwrap()),
             pid: Some(std::process::id()),
@@ -385,10 +402,10 @@ mod tests {
     fn root_of_a_disk_that_is_unplugged_every_request_ends_and_the_failed_ones_are_told() {
         const THREADS: u64 = 4;
         const EACH: u64 = 8;
-        let disk = match LoopDisk::slow(Pace { gone_after: Some(12), ..PACE }) {
-            Ok(disk) => disk,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
+        if !can_prove(&[], &["/dev/fuse"]) {
+            return;
+        }
+        let disk = LoopDisk::slow(Pace { gone_after: Some(12), ..PACE }).unwrap();
         let device = block_io::find(&disk.path).unwrap();
         let options = Options {
             device: Some(device),

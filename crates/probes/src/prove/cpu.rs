@@ -48,6 +48,7 @@ fn prove(bench: &mut Bench<'_>) {
     let usable: Vec<u32> = usable.into_iter().collect();
     let cpu = bench.settings.cpu.or(usable.last().copied()).unwrap_or(0);
     let hogs = Hog::all(cpu, &usable);
+    bench.check_loading(SUBJECT.name, super::PROGRAMS_SINCE, super::cpu_programs());
     for (number, hog) in (1..).zip(&hogs) {
         if !bench.begin(&hog.name(), number, hogs.len()) {
             return;

@@ -4,7 +4,12 @@
 //! which it neither ran, by its own readings of the clock, nor waited, by the scheduler's account
 //! (`/proc/PID/task/TID/schedstat`), went to interrupts. So the truth comes from no instrument that is proved
 //! here. It excludes interrupts that come while other threads have that CPU: the proof covers the time taken
-//! from the spinning thread.
+//! from the spinning thread. Packets are work in softirqs; function calls ([`calls`]) are work in the
+//! handlers of interrupts. On an idle CPU, the kernel's own accounts are the truth ([`alone`]).
+
+mod alone;
+mod calls;
+mod terms;
 
 use std::fs;
 use std::path::Path;
@@ -12,72 +17,134 @@ use std::path::Path;
 use record::clock::{Clock, Monotonic};
 use record::cpu::CpuInterval;
 use record::missing::{Maybe, Missing};
-use record::proof::{AGAIN, Proof, Unit};
+use record::proof::{AGAIN, Proof};
 
+use self::alone::Seen;
+use self::calls::Calls;
+use self::terms::{LIMIT, NAME, OTHERS_MAX, proof};
 use super::{Bench, Subject, Workload};
 use crate::cpu_time::{self, Options};
 use crate::hog::{self, packets};
 use crate::topology::Cores;
 
 pub(super) const SUBJECT: Subject = Subject {
-    name: "interrupts",
-    about: "packets steered to a CPU on which a thread spins, by their rate",
+    name: NAME,
+    about: "packets and function calls on a CPU on which a thread spins, and packets on an idle CPU",
     prove,
 };
 
-/// Packets per second, and how many arrive under one interrupt.
-const WORKLOADS: [(u64, u16); 3] = [(10_000, 50), (50_000, 50), (100_000, 50)];
-/// Almost no packets: shows what the thread loses to the timer and the hypervisor.
-const IDLE: (u64, u16) = (1, 1);
-/// Many interrupts with little work each: shows the way to a handler and back.
-const SINGLE: (u64, u16) = (2_000, 1);
-/// One point.
-const LIMIT: f64 = 0.01;
-/// Five points: the thread does not see how long it takes to leave the CPU and to come back.
-const OTHERS_MAX: f64 = 0.05;
+/// What interrupts the spinning thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupts {
+    /// Almost nothing: shows what the thread loses to the timer and the hypervisor.
+    Few,
+    /// Softirqs: packets per second, and how many arrive under one interrupt.
+    Packets(u64, u16),
+    /// Interrupts whose handlers take long: [`calls`].
+    Calls,
+}
 
+const WORKLOADS: [Interrupts; 4] = [
+    Interrupts::Calls,
+    Interrupts::Packets(50_000, 50),
+    Interrupts::Packets(100_000, 50),
+    Interrupts::Packets(200_000, 50),
+];
+/// Share of the truth, so that an instrument that misses most of a small truth fails.
+const LIMIT_OF_TRUTH: f64 = 0.2;
+/// Two points. The truth excludes what the thread loses without packets and no event shows; beyond, too
+/// little of it would be left to judge by.
+const UNSEEN_MAX: f64 = 0.02;
 fn prove(bench: &mut Bench<'_>) {
     let usable = hog::usable();
     let cpu = bench.settings.cpu.or(usable.last().copied()).unwrap_or(0);
-    let mut windows = Vec::new();
-    for (number, (rate, together)) in (1..).zip([IDLE, SINGLE].into_iter().chain(WORKLOADS)) {
-        if !bench.begin(&name(rate, together), number, WORKLOADS.len() + 2) {
+    let of = 1 + WORKLOADS.len() + 2;
+    bench.check_loading(SUBJECT.name, super::PROGRAMS_SINCE, super::cpu_programs());
+    let mut unseen = Err(Missing::because("not measured"));
+    for (number, what) in (1..).zip([Interrupts::Few].into_iter().chain(WORKLOADS)) {
+        if !bench.begin(&what.name(), number, of) {
             return;
         }
-        match watch(bench, cpu, rate, together) {
-            Ok(Some(seen)) => windows.push(Ok(seen)),
+        let seen = match watch(bench, cpu, what) {
+            Ok(Some(seen)) => Ok(seen),
             Ok(None) => return,
-            Err(why) => windows.push(Err(why)),
+            Err(why) => Err(why),
+        };
+        if what == Interrupts::Few {
+            unseen = unseen_ratio(seen);
+            continue;
+        }
+        for proof in proofs(what, seen.as_ref(), &unseen) {
+            bench.tell(proof);
         }
     }
-    let mut windows = windows.into_iter();
-    let (Some(idle), Some(single)) = (windows.next(), windows.next()) else { return };
-    let unseen = Unseen::of(idle, single);
-    for (workload, seen) in WORKLOADS.into_iter().zip(windows) {
-        for proof in proofs(workload, seen.as_ref(), unseen.as_ref()) {
+    on_an_idle_cpu(bench, cpu, WORKLOADS.len() + 2, of);
+}
+
+/// - `first`: number of the first window, of `of`.
+fn on_an_idle_cpu(bench: &mut Bench<'_>, cpu: u32, first: usize, of: usize) {
+    type Proofs = fn(&str, Result<&Seen, &Missing>) -> Vec<Proof>;
+    let windows: [(&str, (u64, u16), Proofs); 2] = [
+        ("100000 packets/s, idle CPU", alone::SOME, alone::of_an_idle_cpu),
+        ("as many packets as possible, idle CPU", alone::ALL, alone::of_a_full_cpu),
+    ];
+    for (number, (name, packets, proofs)) in (first..).zip(windows) {
+        if !bench.begin(name, number, of) {
+            return;
+        }
+        let seen = match watch_alone(bench, cpu, packets) {
+            Ok(Some(seen)) => Ok(seen),
+            Ok(None) => return,
+            Err(why) => Err(why),
+        };
+        for proof in proofs(name, seen.as_ref()) {
             bench.tell(proof);
         }
     }
 }
 
-/// Time of the spinning thread that no event shows, and that every tracer counts as the thread's.
-#[derive(Debug)]
-struct Unseen {
-    /// Share of the time, without packets: the way to the timer's handler and back, and a hypervisor.
-    idle_ratio: f64,
-    /// The way to a handler and back for a single packet: up to ten microseconds and more under a hypervisor.
-    /// The truth keeps it: with 50 packets to an interrupt it did not show (24 November 2026).
-    way_s: f64,
+/// `None` if the user wants to stop.
+fn watch_alone(bench: &Bench<'_>, cpu: u32, (rate, together): (u64, u16)) -> Maybe<Option<Seen>> {
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
+    let running = bench.start(&packet_words(cpu, rate, together, false))?;
+    // The first packets come a moment after the workload is ready.
+    if !bench.wait_until(Monotonic.now_ns() + 300_000_000) {
+        return Ok(None);
+    }
+    probe.start();
+    let threads_s = alone::threads_s(cpu)?;
+    if !bench.wait_until(Monotonic.now_ns() + bench.settings.seconds * 1_000_000_000) {
+        return Ok(None);
+    }
+    let threads_s = alone::threads_s(cpu)? - threads_s;
+    let interval = probe.read();
+    drop(running);
+    let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu).cloned();
+    let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
+    let seconds = interval.seconds();
+    let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
+    Ok(Some(Seen { sample, seconds, threads: threads_s / seconds, cost }))
 }
 
-impl Unseen {
-    /// The difference between truth and events without packets, and with almost nothing but interrupts.
-    fn of(idle: Maybe<CpuShares>, single: Maybe<CpuShares>) -> Maybe<Self> {
-        let (idle, single) = (idle?, single?);
-        let missed = |seen: &CpuShares| seen.is_judged().map(|()| seen.truth - seen.taken);
-        let idle_ratio = missed(&idle)?;
-        Ok(Self { idle_ratio, way_s: ((missed(&single)? - idle_ratio) / SINGLE.0 as f64).max(0.0) })
+/// Time of the spinning thread that no event shows and that is lost without packets, too: the way to the
+/// timer's handler and back, and a hypervisor.
+fn unseen_ratio(few: Maybe<CpuShares>) -> Maybe<f64> {
+    let few = few?;
+    few.is_judged(LIMIT)?;
+    // An instrument that sees more than there is gets no allowance for it.
+    let ratio = (few.truth - few.taken).max(0.0);
+    if ratio > UNSEEN_MAX {
+        let points = ratio * 100.0;
+        return Err(Missing::because(format!(
+            "without packets the thread lost {points:.1} points that no event shows: {AGAIN}"
+        )));
     }
+    Ok(ratio)
+}
+
+/// Largest error for this truth.
+fn limit_of(truth: f64) -> f64 {
+    LIMIT.min(LIMIT_OF_TRUTH * truth.max(0.0))
 }
 
 /// Shares of one CPU's time.
@@ -85,6 +152,8 @@ impl Unseen {
 struct CpuShares {
     /// Time that interrupts took from the spinning thread, by events.
     taken: f64,
+    /// Time in handlers of interrupts, whatever they interrupted.
+    irq: f64,
     /// Time of the spinning thread, by events.
     thread: f64,
     /// Time of the spinning thread, by its readings of the clock.
@@ -102,8 +171,8 @@ struct CpuShares {
 
 impl CpuShares {
     /// `Ok` if the window was quiet enough to compare truth and events.
-    fn is_judged(&self) -> Maybe<()> {
-        if self.unsure > LIMIT / 2.0 {
+    fn is_judged(&self, limit: f64) -> Maybe<()> {
+        if self.unsure > limit / 2.0 {
             let points = self.unsure * 100.0;
             return Err(Missing::because(format!(
                 "the prover itself waited for a CPU, so the truth is only known within {points:.2} points: {AGAIN}"
@@ -123,11 +192,11 @@ impl CpuShares {
 }
 
 /// `None` if the user wants to stop.
-fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<CpuShares>> {
+fn watch(bench: &Bench<'_>, cpu: u32, what: Interrupts) -> Maybe<Option<CpuShares>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
-    let words = format!("packets --spin --cpu {cpu} --rate {rate} --together {together}");
-    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    let mut running = bench.start(&words)?;
+    let (rate, together) = what.packets();
+    let mut running = bench.start(&packet_words(cpu, rate, together, true))?;
+    let _calls = if what == Interrupts::Calls { Some(Calls::start(cpu)?) } else { None };
     // Starts when the workload reports that it is ready.
     let give_up_ns = Monotonic.now_ns() + 10_000_000_000;
     let tid = loop {
@@ -161,71 +230,84 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64, together: u16) -> Maybe<Option<
     let (taken, thread) = (of_thread(task.interrupted_ns), of_thread(task.on_cpu_ns));
     let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu);
     let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
-    let interrupts = sample.irq_ratio.clone()? + sample.softirq_ratio.clone()?;
     Ok(Some(CpuShares {
         taken,
+        irq: sample.irq_ratio.clone()?,
         thread,
         truth_of_thread: seen_ns as f64 / wall_ns,
         truth: least.midpoint(most),
         unsure: (most - least) / 2.0,
-        others: sample.event_ratio.clone()? - interrupts - thread,
+        others: sample.event_ratio.clone()? - sample.interrupts_ratio()? - thread,
         stolen: sample.stolen_ratio.clone().unwrap_or(0.0),
         cost: probe.cost().map(|c| c.ratio_of_one_cpu()),
     }))
 }
 
-fn proofs(
-    (per_s, together): (u64, u16),
-    seen: Result<&CpuShares, &Missing>,
-    unseen: Result<&Unseen, &Missing>,
-) -> [Proof; 2] {
-    let workload = &name(per_s, together);
-    let both = seen.and_then(|seen| Ok((seen, unseen?))).map_err(Clone::clone);
-    let lost = both.clone().map(|(_, unseen)| unseen.idle_ratio);
+fn proofs(what: Interrupts, seen: Result<&CpuShares, &Missing>, unseen: &Maybe<f64>) -> Vec<Proof> {
+    let workload = &what.name();
+    let both = seen.map_err(Clone::clone).and_then(|seen| Ok((seen, unseen.clone()?)));
+    let lost = both.clone().map(|(seen, unseen)| seen.truth - unseen);
+    let limit = lost.clone().map_or(LIMIT, limit_of);
     let known = |truth: fn(&CpuShares, f64) -> f64| {
-        let ((seen, _), lost) = (both.clone()?, lost.clone()?);
-        seen.is_judged().map(|()| truth(seen, lost))
+        let (seen, unseen) = both.clone()?;
+        seen.is_judged(limit).map(|()| truth(seen, unseen))
     };
-    let remark = both.clone().ok().map(|(_, unseen)| {
-        let (idle, way_us) = (unseen.idle_ratio * 100.0, unseen.way_s * 1e6);
+    let found = |of: fn(&CpuShares) -> f64| seen.map(of).map_err(Clone::clone);
+    let remark = both.clone().ok().map(|(seen, unseen)| {
+        let way = (what == Interrupts::Calls).then(|| {
+            let way_us = ((seen.truth - unseen - seen.taken) / calls::PER_S as f64 * 1e6).max(0.0);
+            format!("; entering and leaving a handler takes {way_us:.1} us")
+        });
         format!(
-            "the truth excludes {idle:.2} % that no event shows and that is spent without packets, too; \
-             entering and leaving a handler takes {way_us:.1} us for a single packet"
+            "the truth excludes {:.2} % that is lost without packets, too{}",
+            unseen * 100.0,
+            way.unwrap_or_default()
         )
     });
-    let of_interrupts = Proof {
-        truth: known(|seen, lost| seen.truth - lost),
-        found: seen.map(|seen| seen.taken).map_err(Clone::clone),
+    let taken = Proof {
+        truth: known(|seen, unseen| seen.truth - unseen),
+        found: found(|seen| seen.taken),
+        limit,
         cost_ratio: seen.map_err(Clone::clone).and_then(|seen| seen.cost.clone()),
         remark,
         ..proof(workload, "taken by interrupts")
     };
-    let of_thread = Proof {
-        truth: known(|seen, lost| seen.truth_of_thread + lost),
-        found: seen.map(|seen| seen.thread).map_err(Clone::clone),
+    let thread = Proof {
+        truth: known(|seen, unseen| seen.truth_of_thread + unseen),
+        found: found(|seen| seen.thread),
+        limit,
         ..proof(workload, "the interrupted thread")
     };
-    [of_interrupts, of_thread]
+    let irq = Proof { found: found(|seen| seen.irq), remark: None, ..taken.clone() };
+    let irq = (what == Interrupts::Calls).then(|| Proof {
+        instrument: "irq %".to_owned(),
+        cost_ratio: proof(workload, "").cost_ratio,
+        ..irq
+    });
+    [taken].into_iter().chain(irq).chain([thread]).collect()
 }
 
-fn name(per_s: u64, together: u16) -> String {
-    format!("{per_s} packets/s, {together} an interrupt")
-}
-
-fn proof(workload: &str, instrument: &str) -> Proof {
-    let none = || Err(Missing::because("not measured"));
-    Proof {
-        subject: SUBJECT.name.to_owned(),
-        instrument: instrument.to_owned(),
-        ours: true,
-        workload: workload.to_owned(),
-        truth: none(),
-        found: none(),
-        limit: LIMIT,
-        unit: Unit::Ratio,
-        cost_ratio: Err(Missing::because("it is part of the instrument above")),
-        remark: None,
+impl Interrupts {
+    fn name(self) -> String {
+        match self {
+            Self::Few => "hardly any interrupts".to_owned(),
+            Self::Packets(per_s, together) => format!("{per_s} packets/s, {together} an interrupt"),
+            Self::Calls => format!("{} function calls/s", calls::PER_S),
+        }
     }
+
+    /// Packets per second beside the spinning thread, and how many arrive under one interrupt.
+    fn packets(self) -> (u64, u16) {
+        match self {
+            Self::Packets(per_s, together) => (per_s, together),
+            Self::Few | Self::Calls => (1, 1),
+        }
+    }
+}
+
+fn packet_words(cpu: u32, rate: u64, together: u16, spin: bool) -> Vec<String> {
+    let words = format!("packets --cpu {cpu} --rate {rate} --together {together}");
+    words.split(' ').chain(spin.then_some("--spin")).map(str::to_owned).collect()
 }
 
 /// Id of the thread with that name.
@@ -250,45 +332,75 @@ mod tests {
 
     use super::*;
 
+    const SOME: Interrupts = Interrupts::Packets(100_000, 50);
+
     #[test]
     fn beside_others_and_under_a_hypervisor_that_takes_the_cpu_nothing_is_judged() {
         let quiet = || CpuShares { taken: 0.01, thread: 0.5, truth_of_thread: 0.45, truth: 0.06, ..shares() };
-        let verdicts = |seen: &CpuShares| {
-            let unseen = Unseen { idle_ratio: 0.0, way_s: 0.0 };
-            proofs((10_000, 50), Ok(seen), Ok(&unseen)).map(|proof| proof.verdict())
-        };
+        let verdicts = |seen: &CpuShares| verdicts(SOME, seen, &Ok(0.0));
         assert_eq!(verdicts(&quiet()), [ProofVerdict::Fail; 2]);
         assert_eq!(verdicts(&CpuShares { others: 0.45, ..quiet() }), [ProofVerdict::Cannot; 2]);
         assert_eq!(verdicts(&CpuShares { stolen: 0.02, ..quiet() }), [ProofVerdict::Cannot; 2]);
-        let unknown = Unseen::of(Ok(CpuShares { stolen: 0.02, ..quiet() }), Ok(quiet()));
-        let proofs = proofs((10_000, 50), Ok(&quiet()), unknown.as_ref());
-        assert_eq!(proofs.map(|proof| proof.verdict()), [ProofVerdict::Cannot; 2]);
+        assert_eq!(verdicts(&CpuShares { unsure: 0.006, ..quiet() }), [ProofVerdict::Cannot; 2]);
+        let unknown = unseen_ratio(Ok(CpuShares { stolen: 0.02, ..quiet() }));
+        assert_eq!(super::proofs(SOME, Ok(&quiet()), &unknown)[0].verdict(), ProofVerdict::Cannot);
+    }
+
+    // An instrument that misses the timer's interrupts too would excuse itself by what it misses.
+    #[test]
+    fn what_is_lost_without_packets_is_allowed_for_up_to_two_points() {
+        let few = |truth, taken| unseen_ratio(Ok(CpuShares { taken, truth, ..shares() }));
+        assert!((few(0.012, 0.002).unwrap() - 0.01).abs() < 1e-9);
+        assert!(few(0.03, 0.002).unwrap_err().reason.ends_with(AGAIN));
+        assert_eq!(few(0.01, 0.05), Ok(0.0));
     }
 
     // 1 % is lost without packets, and 1 us a packet is work.
     #[test]
     fn what_is_lost_without_packets_is_left_out_and_lost_work_is_not() {
-        let window = |(per_s, _): (u64, u16), of_the_work_seen: f64| {
-            let truth = 0.01 + per_s as f64 * 1e-6;
-            let taken = per_s as f64 * 1e-6 * of_the_work_seen;
+        let window = |what: Interrupts, of_the_work_seen: f64| {
+            let work = what.packets().0 as f64 * 1e-6;
+            let (truth, taken) = (0.01 + work, work * of_the_work_seen);
             CpuShares { taken, thread: 1.0 - taken, truth_of_thread: 1.0 - truth, truth, ..shares() }
         };
-        let verdicts = |of_the_work_seen| {
-            let unseen = Unseen::of(Ok(window(IDLE, of_the_work_seen)), Ok(window(SINGLE, of_the_work_seen)));
-            let verdict = |workload| {
-                let seen = window(workload, of_the_work_seen);
-                proofs(workload, Ok(&seen), unseen.as_ref()).map(|proof| proof.verdict())
-            };
-            WORKLOADS.map(verdict)
+        let of_packets = |of_the_work_seen| {
+            let unseen = unseen_ratio(Ok(window(Interrupts::Few, of_the_work_seen)));
+            WORKLOADS[1..]
+                .iter()
+                .map(|what| verdicts(*what, &window(*what, of_the_work_seen), &unseen))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(verdicts(1.0), [[ProofVerdict::Pass; 2]; 3]);
-        assert_eq!(verdicts(0.85)[2], [ProofVerdict::Fail; 2]);
-        assert_eq!(verdicts(0.5)[1..], [[ProofVerdict::Fail; 2]; 2]);
+        assert_eq!(of_packets(1.0), [[ProofVerdict::Pass; 2]; 3]);
+        assert_eq!(of_packets(0.75), [[ProofVerdict::Fail; 2]; 3]);
+        assert_eq!(of_packets(0.85)[1..], [[ProofVerdict::Fail; 2]; 2]);
+        assert_eq!(of_packets(0.0), [[ProofVerdict::Fail; 2]; 3]);
+    }
+
+    // Handlers of 80 us, 500 times a second, and 10 us for the way there and back.
+    #[test]
+    fn handlers_that_are_not_timed_fail() {
+        let seen = |irq, taken| CpuShares {
+            truth: 0.055,
+            irq,
+            taken,
+            thread: 0.95,
+            truth_of_thread: 0.945,
+            ..shares()
+        };
+        let verdicts = |irq, taken| verdicts(Interrupts::Calls, &seen(irq, taken), &Ok(0.01));
+        assert_eq!(verdicts(0.04, 0.041), [ProofVerdict::Pass; 3]);
+        assert_eq!(verdicts(0.01, 0.041), [ProofVerdict::Pass, ProofVerdict::Fail, ProofVerdict::Pass]);
+        assert_eq!(verdicts(0.01, 0.01)[..2], [ProofVerdict::Fail; 2]);
+    }
+
+    fn verdicts(what: Interrupts, seen: &CpuShares, unseen: &Maybe<f64>) -> Vec<ProofVerdict> {
+        super::proofs(what, Ok(seen), unseen).iter().map(Proof::verdict).collect()
     }
 
     fn shares() -> CpuShares {
         CpuShares {
             taken: 0.0,
+            irq: 0.0,
             thread: 1.0,
             truth_of_thread: 1.0,
             truth: 0.0,

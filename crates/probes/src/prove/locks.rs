@@ -41,7 +41,14 @@ const COUNT_LIMIT: f64 = 0.01;
 /// Share of the truth, which includes the call around the wait.
 const TIME_LIMIT: f64 = 0.02;
 
+/// Linux version from which on the programs of `locks` load: see `docs/kernels.md`.
+const KERNEL_LOCKS_SINCE: (u32, u32) = (6, 1);
+
 fn prove(bench: &mut Bench<'_>) {
+    let opened = locks::open(&Options::of_everyone()).map(drop).map_err(|why| why.to_string());
+    bench.check_loading(SUBJECT.name, KERNEL_LOCKS_SINCE, opened);
+    let opened = user_locks::open(&user_locks::Options::of_everyone_else()).map(drop);
+    bench.check_loading(SUBJECT.name, super::PROGRAMS_SINCE, opened.map_err(|why| why.to_string()));
     for (number, (name, held)) in (1..).zip(ALL) {
         if !bench.begin(name, number, ALL.len()) {
             return;

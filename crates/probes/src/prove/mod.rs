@@ -24,8 +24,13 @@ use std::time::Duration;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use record::clock::{Clock, Monotonic};
+use record::cpu::Rung;
 use record::missing::{Maybe, Missing};
-use record::proof::Proof;
+use record::proof::{Proof, Unit};
+
+use crate::cpu_time::{self, Options};
+use crate::process_ids;
+use crate::topology::Cores;
 
 /// Subjects that this machine's own probes can prove.
 pub const SUBJECTS: &[Subject] =
@@ -101,6 +106,14 @@ impl Bench<'_> {
     /// Reports a result.
     pub(crate) fn tell(&mut self, proof: Proof) {
         (self.on_event)(Event::Proof(proof));
+    }
+
+    /// Fails the subject if its programs were refused although this process may load them, and the kernel has
+    /// BTF and is that version or later: a verifier refused them, or an event is not as they expect.
+    pub(crate) fn check_loading(&mut self, subject: &str, since: (u32, u32), opened: Result<(), String>) {
+        if let Some(proof) = refused(subject, must_load(since), opened) {
+            self.tell(proof);
+        }
     }
 
     /// Starts a workload and returns once it is at work.
@@ -202,6 +215,54 @@ impl Drop for Workload {
     }
 }
 
+/// Whether programs must load here.
+#[cfg(feature = "bpf")]
+fn must_load((major, minor): (u32, u32)) -> bool {
+    use crate::program::{KERNEL_BTF, kernel_is_at_least, may_load};
+
+    may_load() && std::path::Path::new(KERNEL_BTF).exists() && kernel_is_at_least(major, minor)
+}
+
+#[cfg(not(feature = "bpf"))]
+fn must_load(_: (u32, u32)) -> bool {
+    false
+}
+
+fn refused(subject: &str, must_load: bool, opened: Result<(), String>) -> Option<Proof> {
+    let why = opened.err().filter(|_| must_load)?;
+    Some(Proof {
+        subject: subject.to_owned(),
+        instrument: "its programs".to_owned(),
+        ours: true,
+        workload: "loading".to_owned(),
+        truth: Ok(1.0),
+        found: Ok(0.0),
+        limit: 0.0,
+        unit: Unit::Count,
+        cost_ratio: Err(Missing::because("nothing was loaded")),
+        remark: Some(why),
+    })
+}
+
+/// The Linux version from which on the programs of `cpu`, `io` and `ulocks` load: see `docs/kernels.md`.
+const PROGRAMS_SINCE: (u32, u32) = (5, 12);
+
+/// Whether switches, interrupts and threads are seen by our programs, or why not.
+fn cpu_programs() -> Result<(), String> {
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
+    if probe.rung() != Rung::Bpf {
+        return Err(probe.notes().join("; "));
+    }
+    probe.start();
+    let interval = probe.read();
+    interval.mean(|cpu| cpu.irq_ratio.clone()).map_err(|why| why.reason)?;
+    match probe.tasks() {
+        // In a PID namespace, older kernels do not show all threads.
+        Err(why) if process_ids::are_the_machines() => Err(why.reason),
+        _ => Ok(()),
+    }
+}
+
 /// Unused path for a file of one proof.
 fn own_path(kind: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -217,6 +278,17 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
+    }
+
+    #[test]
+    fn programs_that_must_load_and_do_not_are_a_failure() {
+        let no = || Err("the verifier refused it".to_owned());
+        let proof = refused("io", true, no()).unwrap();
+        assert_eq!(proof.verdict(), record::proof::ProofVerdict::Fail);
+        assert_eq!(proof.remark.unwrap(), "the verifier refused it");
+        // Without the rights, or on a kernel without the events, it cannot be proved.
+        assert_eq!(refused("io", false, no()), None);
+        assert_eq!(refused("io", true, Ok(())), None);
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn prove(bench: &mut Bench<'_>) {
     let usable = hog::usable();
     let cpu = bench.settings.cpu.or(usable.last().copied()).unwrap_or(0);
     let name = format!("{SPINNERS} threads on one CPU");
+    bench.check_loading(SUBJECT.name, super::PROGRAMS_SINCE, super::cpu_programs());
     if !bench.begin(&name, 1, 1) {
         return;
     }

@@ -223,6 +223,9 @@ mod tests {
 
     #[test]
     fn root_a_read_takes_as_long_as_was_said() {
+        if !nix::unistd::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+            return eprintln!("skipped: needs root and /dev/fuse");
+        }
         let takes = Duration::from_millis(5);
         let pace = Pace { usual: takes, rare_every: 3, rare: 4 * takes, gone_after: None };
         let made = SlowFile::new(1 << 20, pace, |path| {
@@ -241,10 +244,7 @@ mod tests {
                 })
                 .collect::<Maybe<Vec<_>>>()
         });
-        let (_file, took) = match made {
-            Ok(made) => made,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
+        let (_file, took) = made.unwrap();
         // Never sooner; a busy machine may be later.
         assert!(took[0] >= takes && took[1] >= takes && took[2] >= 4 * takes, "{took:?}");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::{fmt, ptr};
 
 use libbpf_rs::Link;
@@ -12,7 +13,7 @@ use self::skel::types::{cpu, cpu_ticks};
 use self::skel::{TicksSkel, TicksSkelBuilder};
 use super::{Counts, SAMPLE_PERIOD_NS, Tally};
 use crate::cpu_list;
-use crate::program::{PerCpu, Sampler};
+use crate::program::{PerCpu, Sampler, kernel_traces};
 
 #[allow(
     missing_debug_implementations,
@@ -49,7 +50,9 @@ impl Ticks {
     pub(crate) fn open(online: &BTreeSet<u32>) -> Result<Self, String> {
         // Only x86 has the tracepoint at the end of the timer's interrupt.
         let possible = cpu_list::possible_count();
-        let loaded = Self::load(true, possible).or_else(|_| Self::load(false, possible));
+        let loaded = Self::load(true, possible).or_else(|first| {
+            if kernel_traces("local_timer_exit") { Err(first) } else { Self::load(false, possible) }
+        });
         let mut ticks = loaded.map_err(|e| format!("cannot observe ticks: {e}"))?;
         // The values of a CPU that cannot be sampled are missing with the reason.
         let go_on = |_, _| Ok(());
@@ -98,8 +101,24 @@ impl Ticks {
             ticks: (t.ticks, t.before),
             ends: self.sees_ends.then_some((t.ends, t.after)),
             sampled: self.is_sampled(cpu).then_some((t.samples, t.sampled)),
+            timers: t.timers,
         };
         Tally { period_ns, cpus: slots.iter().map(|(cpu, at, t)| (*cpu, counts(*cpu, *at, t))).collect() }
+    }
+
+    /// The programs that run at a context switch, at an interrupt or softirq, and at a timer; of these, the
+    /// first runs at each.
+    pub(crate) fn programs(&self) -> [Vec<BorrowedFd<'_>>; 3] {
+        let p = &self.skel.progs;
+        let of_interrupts =
+            [&p.on_softirq_entry, &p.on_softirq_exit, &p.on_handler_entry, &p.on_handler_exit];
+        let of_timers =
+            [&p.on_tick, &p.on_sample].into_iter().chain(self.sees_ends.then_some(&p.on_tick_end));
+        [
+            vec![p.on_switch.as_fd()],
+            of_interrupts.into_iter().map(|program| program.as_fd()).collect(),
+            of_timers.map(|program| program.as_fd()).collect(),
+        ]
     }
 
     fn sample_by(&mut self, sampler: Sampler) {

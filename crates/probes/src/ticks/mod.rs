@@ -40,6 +40,8 @@ pub(crate) struct Counts {
     ends: Option<(u64, u64)>,
     /// Samples that came, and those of them that found something running.
     sampled: Option<(u64, u64)>,
+    /// Timers of any kind that expired.
+    timers: u64,
 }
 
 /// Counts of every CPU at one edge, and the tick's period if it is known by now.
@@ -47,6 +49,13 @@ pub(crate) struct Counts {
 pub(crate) struct Tally {
     period_ns: Option<u64>,
     cpus: BTreeMap<u32, Counts>,
+}
+
+impl Tally {
+    /// Timers of any kind that expired on all CPUs.
+    pub(crate) fn timers(&self) -> u64 {
+        self.cpus.values().map(|counts| counts.timers).sum()
+    }
 }
 
 /// The three shares of one CPU over an interval.
@@ -107,7 +116,10 @@ mod tests {
 
     fn tally(at_ns: u64, before: u64, after: Option<u64>, sampled: Option<(u64, u64)>) -> Tally {
         let (ticks, ends) = ((before, before), after.map(|after| (after, after)));
-        Tally { period_ns: Some(4_000_000), cpus: [(1, Counts { at_ns, ticks, ends, sampled })].into() }
+        Tally {
+            period_ns: Some(4_000_000),
+            cpus: [(1, Counts { at_ns, ticks, ends, sampled, timers: 0 })].into(),
+        }
     }
 
     #[test]

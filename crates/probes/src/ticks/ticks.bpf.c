@@ -113,6 +113,7 @@ int BPF_PROG(on_tick, struct hrtimer *timer)
 	if (!cpu)
 		return 0;
 	t = &cpu->ticks;
+	t->timers++;
 	if (is_sample(t, timer))
 		take_sample(cpu, timer->node.expires);
 	if (!is_tick(timer))

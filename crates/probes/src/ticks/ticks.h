@@ -22,7 +22,8 @@ struct cpu_ticks {
 	__u64 samples;	 /* phase-free samples that came */
 	__u64 sampled;	 /* ... that found a task, a softirq or an interrupt's handler running */
 	__u64 sample_id; /* of the event whose timer takes the samples; 0: not sampled */
-	__u64 unused[6];
+	__u64 timers;	 /* of any kind that expired */
+	__u64 unused[5];
 };
 _Static_assert(sizeof(struct cpu_ticks) == 128, "bpf.rs expects 128 bytes: two cache lines");
 

@@ -3,8 +3,6 @@
 mod calls;
 mod programs;
 
-use std::collections::HashMap;
-
 use record::clock::{Clock, Monotonic};
 use record::locks::{UserLockInterval, UserLockKind, UserLockSample};
 use record::missing::{Maybe, Missing};
@@ -14,7 +12,6 @@ use crate::cgroups;
 use crate::cost::{Cost, Meter};
 use crate::cpu_list;
 use crate::locks::Refused;
-use crate::process_ids;
 use crate::user_symbols::UserSymbols;
 
 #[cfg(test)]
@@ -26,9 +23,6 @@ pub struct UserLockProbe {
     programs: programs::Bpf,
     cgroups: cgroups::Names,
     symbols: UserSymbols,
-    /// Ids in this PID namespace, by the machine's; `None` outside of one.
-    ids: Option<HashMap<u32, u32>>,
-    namespace: Option<process_ids::Namespace>,
     meter: Meter<3>,
     calls_before: u64,
     wakings_before: u64,
@@ -41,16 +35,13 @@ impl UserLockProbe {
     pub(super) fn open(options: &Options) -> Result<Self, Refused> {
         let programs = programs::Bpf::open(options).map_err(Refused::because)?;
         let now_ns = Monotonic.now_ns();
-        let (symbols, ids) = (UserSymbols::new(), None);
-        let namespace = process_ids::Namespace::open().map_err(|why| Refused::because(why.reason))?;
+        let symbols = UserSymbols::new();
         let meter = Meter::new(["a wait", "another system call", "a wake-up"]);
         let cgroups = cgroups::Names::default();
         Ok(Self {
             programs,
             cgroups,
             symbols,
-            ids,
-            namespace,
             meter,
             calls_before: 0,
             wakings_before: 0,
@@ -86,7 +77,6 @@ impl UserLockProbe {
         self.cgroups.next_round();
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
         self.symbols.next_round();
-        self.ids = self.namespace.as_ref().map(process_ids::Namespace::own_by_machines).transpose()?;
         let mut locks: Vec<UserLockSample> = drained.sums.into_iter().map(|sum| self.sample(sum)).collect();
         locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
@@ -118,12 +108,10 @@ impl UserLockProbe {
     }
 
     fn without_cgroup(&mut self, sum: programs::Sum) -> UserLockSample {
-        let own = self.ids.as_ref().map_or(Some(sum.pid), |ids| ids.get(&sum.pid).copied());
-        let Some(pid) = own else {
+        if sum.is_outside {
             let why = Missing::because("its process is outside of this PID namespace");
             return sample_of(sum, calls::CallSite::missing(&why), Err(why));
-        };
-        let sum = programs::Sum { pid, ..sum };
+        }
         self.symbols.meet(sum.pid);
         let reached = match &sum.stack {
             Ok(stack) => calls::reached(&mut self.symbols, sum.pid, stack),

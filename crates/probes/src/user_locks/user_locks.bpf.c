@@ -5,6 +5,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "hist.bpf.h"
+#include "namespace.bpf.h"
 #include "only.bpf.h"
 #include "user_locks.h"
 
@@ -239,8 +240,12 @@ static __always_inline void wakes(void *ctx, struct pt_regs *regs, __u64 address
 /* The thread at hand leaves a call that has woken others: under its name they tell who it was. */
 static __always_inline void has_woken(const struct futex_wait *call)
 {
-	struct waker waker = {.tid = bpf_get_current_pid_tgid(), .stack = call->stack};
+	struct waker waker = {.tid = tid_for_reader(bpf_get_current_task_btf()),
+			      .stack = call->stack};
 	__u64 name = call->wakes_as;
+
+	if (waker.tid == 0)
+		waker.tid = bpf_get_current_pid_tgid();
 
 	bpf_get_current_comm(waker.comm, sizeof(waker.comm));
 	if (bpf_map_update_elem(&wakers, &name, &waker, BPF_ANY))
@@ -334,10 +339,14 @@ static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __
 {
 	struct futex_key key = {.address = wait->address,
 				.stack = wait->stack,
-				.tgid = bpf_get_current_pid_tgid() >> 32,
+				.tgid = tgid_for_reader(bpf_get_current_task_btf()),
 				.op = wait->op};
 	struct futex_sum *sum;
 
+	if (key.tgid == 0) {
+		key.tgid = bpf_get_current_pid_tgid() >> 32;
+		key.is_outside = reader_namespace != 0;
+	}
 	if (by_cgroup)
 		key.cgroup = bpf_get_current_cgroup_id();
 	sum = bpf_map_lookup_elem(sums, &key);

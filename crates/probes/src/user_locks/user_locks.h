@@ -40,9 +40,11 @@ struct futex_key {
 	__u64 stack; /* a hash of its frames, returns, process and address; 0: unknown */
 	__u32 tgid;
 	__u32 op; /* as futex(2) numbers it, without its flags; of the newer calls, their number */
-	__u64 cgroup; /* of the waiting thread; 0: not asked for */
+	__u32 unused;
+	__u32 is_outside; /* 1: tgid is the machine's, it has no id in the reader's PID namespace */
+	__u64 cgroup;	  /* of the waiting thread; 0: not asked for */
 };
-_Static_assert(sizeof(struct futex_key) == 32, "bpf.rs expects 32 bytes");
+_Static_assert(sizeof(struct futex_key) == 40, "bpf.rs expects 40 bytes");
 
 struct futex_sum {
 	__u64 count;

@@ -20,7 +20,8 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     let mut spinner = Hog::start(&["spin", &cpu.to_string(), "60"]);
     let control: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut spinner, None)).collect();
     spinner.stop();
-    let words = ["packets", &cpu.to_string(), &from_cpu.to_string(), "50000", "60", "spin"];
+    let words =
+        ["packets", &cpu.to_string(), &from_cpu.to_string(), &PACKETS_PER_S.to_string(), "60", "spin"];
     let mut hog = Hog::start(&words);
     let tid = hog.thread("hog-spinner");
     let windows: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut hog, Some(tid))).collect();
@@ -31,7 +32,8 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     let taken = median(windows.iter().map(|w| w.taken));
     let way = median(windows.iter().map(|w| lost(w) - w.taken));
     let lost = median(windows.iter().map(lost));
-    let per_s = median(windows.iter().map(|w| w.interrupts));
+    // The host takes the CPU from the spinner and from handlers alike.
+    let stolen = median(windows.iter().map(|w| w.stolen));
     // This thread's waits for a CPU between two readings, and the variation of the windows: next to nothing
     // on a quiet machine.
     let all = || control.iter().chain(&windows);
@@ -40,19 +42,18 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
         + middle_half(windows.iter().map(|w| w.lost() - w.taken));
     eprintln!(
         "handlers took {:.2} % from the spinner, which lost {:.2} % (+-{:.2}) to packets: the difference is {:.0} ns for each of \
-         {per_s:.0} interrupts a second; without packets it lost {:.2} % of its time",
+         {INTERRUPTS_PER_S:.0} interrupts a second; without packets it lost {:.2} % of its time",
         taken * 100.0,
         lost * 100.0,
         unsure * 100.0,
-        way * 1e9 / per_s.max(1.0),
+        way * 1e9 / INTERRUPTS_PER_S,
         unseen * 100.0
     );
     for window in all() {
         assert!(window.taken <= window.most + 0.01, "{window:?}");
     }
     assert!(taken > 0.001 && way > -0.01 - unsure, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
-    // The path there and back costs a virtual machine about as much as a short handler, on a busy host more.
-    let least = lost / LOST_FOR_EACH_TAKEN - 0.01 - unsure;
+    let least = lost / LOST_FOR_EACH_TAKEN - 0.01 - unsure - stolen;
     assert!(taken > least, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
 
     let last = &windows[WINDOWS - 1];
@@ -62,8 +63,12 @@ fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt()
     assert!((last.by_kind - last.of_cpu).abs() < 0.005 && last.has_net_rx, "{last:?}");
 }
 
-/// A handler's events cover only this part of the interrupt's cost.
-const LOST_FOR_EACH_TAKEN: f64 = 3.0;
+/// The way to a handler and back, which no event shows, takes a virtual machine up to some 10 us, on a busy
+/// host: a fifth of the softirq of some 50 us that delivers 50 packets.
+const LOST_FOR_EACH_TAKEN: f64 = 1.3;
+const PACKETS_PER_S: u64 = 100_000;
+/// Interrupts by packets on the CPU that receives them: 50 packets come under one.
+const INTERRUPTS_PER_S: f64 = (PACKETS_PER_S / 50) as f64;
 
 /// Time that a thread that wants a CPU all the time lost in a window of a second, as shares.
 #[derive(Debug)]
@@ -80,8 +85,8 @@ struct Lost {
     /// The same by kind.
     by_kind: f64,
     has_net_rx: bool,
-    /// Interrupts per second, on all CPUs.
-    interrupts: f64,
+    /// Time that the host stole from that CPU, to 10 ms.
+    stolen: f64,
 }
 
 impl Lost {
@@ -118,7 +123,7 @@ fn lost(probe: &mut CpuProbe, hog: &mut Hog, tid: Option<u32>) -> Lost {
         of_cpu: sample.irq_ratio.clone().unwrap() + sample.softirq_ratio.clone().unwrap(),
         by_kind: share(kinds.clone().map(|k| k.ns).sum()),
         has_net_rx: kinds.clone().any(|k| k.kind == "net-rx"),
-        interrupts: probe.cost().unwrap().events[1].count as f64 * 1e9 / wall_ns,
+        stolen: sample.stolen_ratio.clone().unwrap(),
     }
 }
 
@@ -144,7 +149,8 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
     const WINDOWS: usize = 8;
     let Some((mut probe, _alone)) = probe() else { return };
     let Some((cpu, from_cpu)) = two_cpus() else { return };
-    let mut hog = Hog::start(&["packets", &cpu.to_string(), &from_cpu.to_string(), "100000", "60"]);
+    let rate = PACKETS_PER_S.to_string();
+    let mut hog = Hog::start(&["packets", &cpu.to_string(), &from_cpu.to_string(), &rate, "60"]);
     probe.start();
     let windows: Vec<CpuSample> = (0..WINDOWS)
         .map(|_| {
@@ -159,7 +165,7 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
     let sampled = median(windows.iter().map(|w| w.sampled_ratio.clone().unwrap() - event(w)));
     // The kernel counts idle time in ticks of 10 ms, so over the whole time only.
     let not_idle = whole.not_idle_ratio.clone().unwrap() - event(&whole);
-    let per_s = probe.cost().unwrap().events[1].count as f64 / WINDOWS as f64;
+    let per_s = INTERRUPTS_PER_S + TIMERS_PER_S;
     eprintln!(
         "by events {:.2} %, of that softirqs {:.2} % and interrupts {:.2} %; sampled is {:+.2} points off, not-idle {:+.2}: \
          {:.0} ns for each of {per_s:.0} interrupts a second",
@@ -168,7 +174,7 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
         whole.irq_ratio.clone().unwrap() * 100.0,
         sampled * 100.0,
         not_idle * 100.0,
-        not_idle * 1e9 / per_s.max(1.0)
+        not_idle * 1e9 / per_s
     );
     assert!(whole.softirq_ratio.clone().unwrap() > 0.005, "{whole:?}");
     // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's
@@ -181,5 +187,7 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
     assert!((-0.01..0.01 + per_s * IDLE_EXIT_S).contains(&not_idle), "{not_idle} off: {whole:?}");
 }
 
+/// Interrupts of that CPU's timer: 997 samples, and up to 300 ticks where HZ is at most 300.
+const TIMERS_PER_S: f64 = 1_300.0;
 /// Maximum time out of idle into a handler and back, on a virtual machine with a busy host.
 const IDLE_EXIT_S: f64 = 3e-6;

@@ -266,22 +266,23 @@ fn full(sample: &CpuSample, seconds: f64) -> String {
     format!("CPU {} is full{busy}: {}", sample.cpu, waited(sample, seconds))
 }
 
-/// Time of interrupts, if it exceeds that of the busiest thread.
-fn by_interrupts(sample: &CpuSample) -> Option<String> {
+/// Time of interrupts in words, if it exceeds that of the busiest thread.
+pub fn by_interrupts(sample: &CpuSample) -> Option<String> {
     let (irq, softirq) = (sample.irq_ratio.clone().ok()?, sample.softirq_ratio.clone().ok()?);
     let top = sample.top.as_ref().map_or(0.0, |top| top.ratio);
     (irq + softirq > top)
-        .then(|| format!(": softirqs used {} and interrupts {}", percent(softirq), percent(irq)))
+        .then(|| format!("softirqs used {} and interrupts {}", percent(softirq), percent(irq)))
 }
 
 fn saturated(sample: &CpuSample, seconds: f64) -> String {
     let busy = sample.busy_ratio().map_or(String::new(), |r| format!(", {} busy", percent(r)));
     let by = match &sample.top {
-        Ok(top) => format!(": {} (pid {}, thread {}) ran {}", top.comm, top.pid, top.tid, percent(top.ratio)),
-        Err(missing) => format!(": by which thread is unknown ({missing})"),
+        Ok(top) => format!("{} (pid {}, thread {}) ran {}", top.comm, top.pid, top.tid, percent(top.ratio)),
+        Err(missing) => format!("by which thread is unknown ({missing})"),
     };
     let by = by_interrupts(sample).unwrap_or(by);
-    format!("CPU {} is saturated{busy}{by}; {}", sample.cpu, waited(sample, seconds))
+    let full = if sample.full(seconds) == Ok(true) { " and full" } else { "" };
+    format!("CPU {} is saturated{full}{busy}: {by}; {}", sample.cpu, waited(sample, seconds))
 }
 
 /// Writes the reason for each missing column, once per reason.

@@ -42,7 +42,7 @@ pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
 pub use commands::{answer as commands_answer, commands};
 pub(crate) use commands::{pair_sentence, remarks as commands_remarks};
-pub use cpu::cpu_interval;
+pub use cpu::{by_interrupts, cpu_interval};
 pub use history::{Left, history};
 pub(crate) use history::{all_suspects, excursion, history_answer, size_of_change};
 pub use hosts::{Facts, hosts};

@@ -9,6 +9,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::skel::types::cpu;
 use super::skel::{CpuTimeSkel, OpenCpuTimeSkel};
+use crate::process_ids;
 use crate::program::{self, PerCpu};
 use crate::topology::Cores;
 
@@ -36,6 +37,7 @@ pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'
     open.maps.cpus.set_max_entries(wanted.possible)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
     settings.with_wait_histogram = wanted.waits;
+    settings.reader_namespace = process_ids::namespace();
     ask_for_tasks(open, wanted)
 }
 

@@ -71,7 +71,10 @@ fn record_of(bytes: &[u8]) -> TaskRecord {
     };
     TaskRecord {
         key: (record.tid, record.started_ns),
-        pid: record.tgid,
+        shown: match (record.books.own_tgid, record.books.own_tid) {
+            (_, 0) => (record.tgid, record.tid),
+            own => own,
+        },
         comm: program::text(&record.comm),
         epoch: record.books.epoch,
         now: sums(&record.books.now),

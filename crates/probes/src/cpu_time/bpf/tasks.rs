@@ -27,7 +27,8 @@ pub(super) struct Sums {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TaskRecord {
     pub(super) key: Key,
-    pub(super) pid: u32,
+    /// Ids of its process and of itself, in this PID namespace if it is in there.
+    pub(super) shown: (u32, u32),
     pub(super) comm: String,
     /// The closing after which `now` was last added to.
     pub(super) epoch: u64,
@@ -113,8 +114,8 @@ fn sample(told: &TaskRecord, had: Entry, has: Entry, ended: bool) -> Option<Task
     let (user, system) =
         (has.user_ns.saturating_sub(had.user_ns), has.system_ns.saturating_sub(had.system_ns));
     Some(TaskSample {
-        pid: told.pid,
-        tid: told.key.0,
+        pid: told.shown.0,
+        tid: told.shown.1,
         comm: told.comm.clone(),
         cgroup: Err(Missing::because("it is named later")),
         on_cpu_ns,
@@ -153,7 +154,7 @@ mod tests {
         };
         TaskRecord {
             key: (tid, 7),
-            pid: 1,
+            shown: (1, tid),
             comm: "t".into(),
             epoch,
             now: sums(now_ns),

@@ -42,6 +42,27 @@ fn root_all_programs_on_the_switch_tell_the_same() {
     }
 }
 
+#[test]
+fn root_waits_that_the_kernel_does_not_stamp_are_missing_and_not_zero() {
+    if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+        eprintln!("skipped: needs root and a kernel with BTF");
+        return;
+    }
+    let here = u32::try_from(sched_getcpu().unwrap()).unwrap();
+    let mut bpf = Bpf::open(&Options::of_this_machine().with_tasks(Cores::default())).unwrap();
+    assert!(bpf.sees_waits, "distributions' kernels do");
+    bpf.sees_waits = false;
+    bpf.next_edge();
+    hog::ping_pong(Some(here), 10).unwrap();
+    assert_eq!(bpf.close(here).unwrap().books.wait_ns, None);
+    let tasks = bpf.tasks().unwrap();
+    assert!(!tasks.is_empty());
+    let is_missing =
+        |wait: &Maybe<u64>| wait.as_ref().is_err_and(|why| why.reason.contains("CONFIG_SCHED_INFO"));
+    assert!(tasks.iter().all(|task| is_missing(&task.wait_ns)), "{tasks:?}");
+    assert!(bpf.waits(&[here].into()).is_err());
+}
+
 /// The programs on a machine with one core of several CPUs, not attached; [`switch_at`] plays switches on
 /// them.
 fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<cpu>)> {

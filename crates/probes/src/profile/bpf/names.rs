@@ -1,6 +1,5 @@
 //! Names for the addresses of a stack, outermost function first.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use record::missing::Maybe;
@@ -8,7 +7,7 @@ use record::profile::ThreadState;
 
 use super::programs::{FRAMES, Sum};
 use crate::kernel_symbols::KernelSymbols;
-use crate::process_ids::{self, Namespace};
+use crate::process_ids;
 use crate::process_time;
 use crate::user_symbols::{Frame, UserSymbols};
 
@@ -17,9 +16,6 @@ use crate::user_symbols::{Frame, UserSymbols};
 pub(super) struct Names {
     kernel: Maybe<KernelSymbols>,
     user: UserSymbols,
-    namespace: Option<Namespace>,
-    /// Processes of a PID namespace by the machine's ids; `None` outside of one.
-    ids: Option<HashMap<u32, u32>>,
 }
 
 /// A stack with names, and its defects.
@@ -47,30 +43,19 @@ const IDLE_COMM: &str = "swapper";
 
 impl Names {
     /// Reads the kernel's names; those of processes are read when they are met.
-    ///
-    /// # Errors
-    ///
-    /// Missing in a PID namespace if its ids cannot be listed.
-    pub(super) fn open() -> Maybe<Self> {
-        let kernel = KernelSymbols::read(Path::new("/"));
-        Ok(Self { kernel, user: UserSymbols::new(), namespace: Namespace::open()?, ids: None })
+    pub(super) fn open() -> Self {
+        Self { kernel: KernelSymbols::read(Path::new("/")), user: UserSymbols::new() }
     }
 
     /// Starts a round: what is known of processes may be out of date from now on.
-    ///
-    /// # Errors
-    ///
-    /// Missing in a PID namespace if its ids cannot be listed.
-    pub(super) fn next_round(&mut self) -> Maybe<()> {
+    pub(super) fn next_round(&mut self) {
         self.user.next_round();
-        self.ids = self.namespace.as_ref().map(Namespace::own_by_machines).transpose()?;
-        Ok(())
     }
 
     /// Reasons why names are missing, one sentence each.
     pub(super) fn notes(&self) -> Vec<String> {
         let kernel = self.kernel.as_ref().err().map(|why| format!("cannot name kernel functions: {why}"));
-        let namespace = self.namespace.as_ref().map(|_| process_ids::NOTE.to_owned());
+        let namespace = (!process_ids::are_the_machines()).then(|| process_ids::NOTE.to_owned());
         let foreign = process_time::ids_are_those_of_proc().err();
         let foreign = foreign.map(|why| format!("cannot name functions of programs: {why}"));
         kernel.into_iter().chain(namespace).chain(foreign).collect()
@@ -131,8 +116,10 @@ impl Names {
                 return vec!["[no room for its stack]".to_owned()];
             }
         };
-        let own = self.ids.as_ref().map_or(Some(sum.tgid), |ids| ids.get(&sum.tgid).copied());
-        let Some(pid) = own else { return vec!["[process outside of this PID namespace]".to_owned()] };
+        if sum.is_outside {
+            return vec!["[process outside of this PID namespace]".to_owned()];
+        }
+        let pid = sum.tgid;
         if process_time::ids_are_those_of_proc().is_err() {
             return vec!["[program without names]".to_owned()];
         }

@@ -45,6 +45,9 @@ const DESCRIPTORS: u64 = 64;
 /// Maximum depth of a stack, as in `profile.h`.
 pub(super) const FRAMES: usize = 127;
 
+/// As in `profile.h`.
+const OUTSIDE: u32 = 256;
+
 /// Loss reasons of `profile.h`, in its order.
 const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-thread", "switch-unseen"];
 
@@ -71,6 +74,8 @@ pub(super) struct Bpf {
 #[derive(Debug, Clone)]
 pub(super) struct Sum {
     pub(super) tgid: u32,
+    /// In a PID namespace: the process is outside of it, and its id is the machine's.
+    pub(super) is_outside: bool,
     pub(super) comm: String,
     pub(super) state: ThreadState,
     /// Innermost first; `None` if there is no such stack; missing if there was no room for it.
@@ -125,6 +130,7 @@ impl Bpf {
         settings.only_comm = program::comm(options.comm.as_deref());
         settings.only_cgroup = options.cgroup.is_some();
         settings.leave_out = options.leave_out;
+        settings.reader_namespace = process_ids::namespace();
         // Our CPU time uses the machine, so it is shown; our sleeping does not.
         settings.but_tgid = if samples || options.pid == Some(own) { 0 } else { own };
         let skel = open.load()?;
@@ -241,8 +247,9 @@ impl Bpf {
         const STATES: [ThreadState; 3] = [ThreadState::Running, ThreadState::Blocked, ThreadState::Runnable];
         Sum {
             tgid: key.tgid,
+            is_outside: key.state & OUTSIDE != 0,
             comm: program::text(&key.comm),
-            state: STATES[key.state as usize],
+            state: STATES[(key.state & !OUTSIDE) as usize],
             user: self.stack(key.user),
             kernel: self.stack(key.kernel),
             count,

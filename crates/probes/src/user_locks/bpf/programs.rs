@@ -37,7 +37,7 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/user_locks.skel.rs"));
 }
 
-const _: () = assert!(size_of::<futex_key>() == 32);
+const _: () = assert!(size_of::<futex_key>() == 40);
 const _: () = assert!(size_of::<futex_sum>() == 232);
 const _: () = assert!(size_of::<futex_stack>() == 968);
 const _: () = assert!(size_of::<waker>() == 32);
@@ -71,6 +71,8 @@ pub(super) struct Stack {
 #[derive(Debug)]
 pub(super) struct Sum {
     pub(super) pid: u32,
+    /// In a PID namespace: the process is outside of it, and its id is the machine's.
+    pub(super) is_outside: bool,
     pub(super) comm: String,
     pub(super) address: u64,
     pub(super) op: u32,
@@ -147,6 +149,7 @@ impl Bpf {
         open.maps.wakers.set_max_entries(options.room)?;
         let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
         settings.only_tgid = options.pid.unwrap_or(0);
+        settings.reader_namespace = process_ids::namespace();
         settings.but_tgid = if options.own_threads { 0 } else { own_pid };
         settings.only_comm = program::comm(options.comm.as_deref());
         settings.by_cgroup = options.by_cgroup;
@@ -181,6 +184,7 @@ impl Bpf {
             unsafe { (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast())) };
         Sum {
             pid: key.tgid,
+            is_outside: key.is_outside != 0,
             comm: program::text(&sum.comm),
             address: key.address,
             op: key.op,
