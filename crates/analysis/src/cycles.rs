@@ -65,6 +65,9 @@ pub struct Cycle {
     pub window: Option<Window>,
     /// Whether people's clocks set it: a cycle of a day or a week, in local time.
     pub clock: Option<Clock>,
+    /// Whether its times are universal ones although the local clock changed within the series: it does not
+    /// follow that change.
+    pub is_universal: bool,
     /// Multiples of the frequency that stand out too.
     pub harmonics: Vec<u32>,
 }
@@ -124,9 +127,6 @@ const WAVES_MAX: usize = 24;
 /// Half of the band around a frequency, in independent frequencies; the median of the band is its level.
 const NEAR: usize = 16;
 const NEAR_MIN: usize = 3;
-/// Distance from a multiple of a daily frequency, in independent frequencies, of the parts into which a
-/// change of the clock splits it.
-const PARTS: f64 = 3.0;
 /// Values beyond this many deviations (by the median of distances) are clipped.
 const WILD: f64 = 6.0;
 
@@ -198,57 +198,96 @@ fn of_scaled(points: &[(f64, f64)], alpha: f64) -> Cycles {
 /// Variant of [`cycles`] that finds daily and weekly cycles on the local clock.
 ///
 /// At a change to or from daylight saving, what happens at nine by the clock moves by an hour in universal
-/// time. If the series contains such a change, these cycles and their harmonics are looked for in a second
-/// search, with times as the clock showed them; all others are those of the first.
+/// time. If the series contains such a change, daily and weekly cycles are looked for on both clocks, and the
+/// clock counts by which the days are more alike. All others are those of the values without the cycles of
+/// the local clock.
 ///
 /// - `offset_s`: seconds that the clock is ahead of universal time at a time.
 pub fn cycles_by_the_clock(points: &[(f64, f64)], alpha: f64, offset_s: &dyn Fn(f64) -> f64) -> Cycles {
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let points = &points[..];
     let mut found = cycles(points, alpha);
     let offsets: Vec<f64> = points.iter().map(|p| offset_s(p.0)).collect();
     let one_offset = offsets.windows(2).all(|w| w[0].total_cmp(&w[1]).is_eq());
-    let span_s = found.span_s;
-    let clock_of = |cycle: &Cycle| {
-        // A length of the calendar is exact.
-        let is_it = |clock: &Clock| (cycle.period_s / clock.length_s() - 1.0).abs() < 1e-9;
-        Clock::ALL.into_iter().find(is_it)
-    };
     let local: Vec<(f64, f64)> = points.iter().zip(offsets).map(|(p, offset)| (p.0 + offset, p.1)).collect();
-    // If every day is alike, only noise differs between the days of a week.
-    let set_clocks = |cycles: &mut [Cycle]| {
-        for cycle in cycles.iter_mut() {
-            cycle.clock = clock_of(cycle);
-        }
-        let has_day = cycles.iter().any(|cycle| cycle.clock == Some(Clock::Day));
-        for cycle in cycles.iter_mut() {
-            let Some(clock) = cycle.clock.filter(|_| cycle.window.is_some()) else { continue };
-            let is_beside_a_day = has_day && clock == Clock::Week;
-            let without_day = || Clock::Day.without(&local);
-            cycle.window =
-                if is_beside_a_day { window(&without_day(), clock) } else { window(&local, clock) };
-        }
-    };
     if one_offset {
-        set_clocks(&mut found.cycles);
+        set_clocks(&mut found.cycles, &local);
         for cycle in found.cycles.iter_mut().filter(|cycle| cycle.clock.is_some()) {
             cycle.crest_s += offset_s(cycle.crest_s);
         }
         return found;
     }
     let mut by_clock = cycles(&local, alpha).cycles;
-    set_clocks(&mut by_clock);
+    set_clocks(&mut by_clock, &local);
     by_clock.retain(|cycle| cycle.clock.is_some());
-    // In universal time a daily cycle is split in two or more; none of them stands beside the whole one.
-    let is_part = |cycle: &Cycle| {
-        let near = |of: &Cycle| {
-            let times = (of.period_s / cycle.period_s).round().max(1.0);
-            (span_s / cycle.period_s - times * span_s / of.period_s).abs() <= PARTS
-        };
-        clock_of(cycle).is_some() || by_clock.iter().any(near)
+    set_universal(&mut found.cycles, points);
+    let is_universal = found.cycles.iter().any(|cycle| cycle.is_universal)
+        && (by_clock.is_empty() || are_days_more_alike(points, &local));
+    if is_universal || by_clock.is_empty() {
+        return found;
+    }
+    // In universal time a daily cycle is split in two or more, and each of them looks like another one.
+    let has_week = by_clock.iter().any(|cycle| cycle.clock == Some(Clock::Week));
+    let left = if has_week { Clock::Week } else { Clock::Day }.without(&local);
+    let left: Vec<(f64, f64)> = points.iter().zip(left).map(|(p, left)| (p.0, left.1)).collect();
+    let mut rest = cycles(&left, alpha);
+    set_universal(&mut rest.cycles, &left);
+    let share = squares_of(&left) / squares_of(points);
+    rest.cycles.iter_mut().for_each(|cycle| cycle.strength *= share);
+    rest.cycles.extend(by_clock);
+    rest.cycles.sort_by(|a, b| b.strength.total_cmp(&a.strength));
+    rest
+}
+
+/// Names the cycles of a day and of a week, and finds their windows by the clock of `times`.
+fn set_clocks(cycles: &mut [Cycle], times: &[(f64, f64)]) {
+    for cycle in cycles.iter_mut() {
+        // A length of the calendar is exact.
+        let is_it = |clock: &Clock| (cycle.period_s / clock.length_s() - 1.0).abs() < 1e-9;
+        cycle.clock = Clock::ALL.into_iter().find(is_it);
+    }
+    // If every day is alike, only noise differs between the days of a week.
+    let has_day = cycles.iter().any(|cycle| cycle.clock == Some(Clock::Day));
+    for cycle in cycles.iter_mut() {
+        let Some(clock) = cycle.clock.filter(|_| cycle.window.is_some()) else { continue };
+        let is_beside_a_day = has_day && clock == Clock::Week;
+        let without_day = || Clock::Day.without(times);
+        cycle.window = if is_beside_a_day { window(&without_day(), clock) } else { window(times, clock) };
+    }
+}
+
+/// Variant of [`set_clocks`] for cycles that do not follow a change of the clock.
+fn set_universal(cycles: &mut [Cycle], points: &[(f64, f64)]) {
+    set_clocks(cycles, points);
+    cycles.iter_mut().for_each(|cycle| cycle.is_universal = cycle.clock.is_some());
+}
+
+/// Whether the days are certainly more alike by the times of `points` than by those of `others`: the
+/// difference of the log likelihoods of both means by the time of day is that of a 99 % interval.
+///
+/// - `others`: the same values.
+fn are_days_more_alike(points: &[(f64, f64)], others: &[(f64, f64)]) -> bool {
+    let start = points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let mut flat: Vec<(f64, f64)> = points.iter().map(|p| (p.0 - start, p.1)).collect();
+    detrend(&mut flat);
+    clip(&mut flat);
+    let left = |times: &[(f64, f64)]| {
+        let of: Vec<(f64, f64)> = times.iter().zip(&flat).map(|(t, flat)| (t.0, flat.1)).collect();
+        Clock::Day.without(&of)
     };
-    found.cycles.retain(|cycle| !is_part(cycle));
-    found.cycles.extend(by_clock);
-    found.cycles.sort_by(|a, b| b.strength.total_cmp(&a.strength));
-    found
+    let (left, of_others) = (left(points), left(others));
+    let values: Vec<f64> = left.iter().map(|p| p.1).collect();
+    // Neighbors that resemble each other are worth fewer values.
+    let ar1 = crate::mean::lag_1(&values).clamp(0.0, crate::mean::AR1_MAX);
+    let worth = values.len() as f64 * (1.0 - ar1) / (1.0 + ar1);
+    worth / 2.0 * (squares_of(&of_others) / squares_of(&left)).ln() > calendar::LOSS_MAX
+}
+
+/// Squares about the mean.
+fn squares_of(points: &[(f64, f64)]) -> f64 {
+    let mean = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
+    points.iter().map(|p| (p.1 - mean).powi(2)).sum()
 }
 
 /// Window of a cycle with a length that a clock sets.
@@ -522,6 +561,7 @@ fn tell(
             crest_s: points[0].0 + fundamental.crest() * step_s,
             window: window.filter(Window::is_apart),
             clock: None,
+            is_universal: false,
             harmonics: one.family.harmonics(),
         });
     }

@@ -12,7 +12,8 @@
 //!   it needs.
 //!
 //! An amount is judged by the runs' values themselves, which no reference corrects for drift of the machine.
-//! Its standard error allows for the memory of the noise, as the interval of the value does.
+//! Its standard error allows for the memory of the noise, as the interval of the value does. Values that drift
+//! so much that they are worth hardly more than one decide nothing.
 //!
 //! # Source
 //!
@@ -206,11 +207,14 @@ fn amounts(field: &Field<'_>) -> Vec<Sample> {
 /// Judges one gate.
 pub(crate) fn judged(
     (gate, unit): (Gate, Replicate),
-    samples: Vec<Sample>,
+    mut samples: Vec<Sample>,
     refused: Option<&Missing>,
     alpha: f64,
     seed: u64,
 ) -> GateResult {
+    for sample in &mut samples {
+        sample.refused = sample.refused.take().or_else(|| adrift(&sample.ends, gate.rule, unit));
+    }
     let distances: Vec<Distances> = samples.iter().map(|s| Distances::of(s, &gate, (alpha, seed))).collect();
     let p_bad: Vec<f64> = samples
         .iter()
@@ -254,6 +258,22 @@ fn too_few(sample: &Sample, unit: Replicate, alpha: f64) -> Option<Missing> {
     let needed = blocks_min(alpha);
     let few = blocks < needed as usize;
     few.then(|| Missing::because(format!("too few {}s for a gate: {blocks} of {needed}", unit.word())))
+}
+
+/// Reason not to judge amounts that drift or change their level: an interval with so few degrees of freedom
+/// may span orders of magnitude.
+fn adrift(ends: &[(f64, f64)], rule: GateRule, unit: Replicate) -> Option<Missing> {
+    /// Fewest degrees of freedom: three values without a memory.
+    const DF_MIN: f64 = 2.0;
+    let is_amount = !matches!(rule, GateRule::NotWorseBy { .. });
+    let lows: Vec<(f64, f64)> = ends.iter().map(|(low, _)| (low.ln(), low.ln())).collect();
+    if !is_amount || ends.len() < 3 || lows.iter().any(|(low, _)| !low.is_finite()) {
+        return None;
+    }
+    let n = ends.len();
+    let why =
+        || format!("the values drift or change their level: {n} {}s are worth fewer than 3", unit.word());
+    Paired::in_order(&lows).filter(|all| all.df() < DF_MIN).map(|_| Missing::because(why()))
 }
 
 /// Mean and standard error of values in order of blocks.

@@ -7,6 +7,7 @@ mod divisive;
 mod effect;
 mod energy;
 mod excursion;
+mod fit;
 mod memory;
 mod observe;
 mod point;
@@ -17,11 +18,12 @@ mod suspect;
 #[cfg(test)]
 mod tests;
 
+pub use self::excursion::OF_NEWEST;
 pub use self::observe::{
     IMPORTED_FACT, Observations, SUBJECT_LABEL, UNIT_LABEL, imported_unix_ns, of_bakeoff, of_comparison,
     of_import, of_run,
 };
 pub use self::point::{Key, Numbers, Observed, Point};
 pub use self::sequence::{Added, added, histories};
-pub use self::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
+pub use self::series::{Break, Change, Excursion, History, LEVEL_MIN, Sense, VALUES_MAX, VALUES_MIN};
 pub use self::suspect::Suspect;

@@ -272,6 +272,14 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     lab.run(&["load", "null:", "--rate", "50", "--time", "200ms"]);
     refused(&["sleep 1", "sleep 2"], "commands come after `--`");
     refused(&["latest"], "is one side");
+    for (name, value) in [("a", 1), ("b", 2)] {
+        let path = lab.path(&format!("{name}.csv"));
+        std::fs::write(&path, format!("time,p99\n1,{value}\n")).expect("a file");
+        lab.json(&["history", "import", path.to_str().expect("a plain path")]);
+    }
+    let imports = lab.json(&["runs", "list", "--kind", "import"]);
+    let import = |i: usize| imports["runs"][i]["run"].as_str().expect("an id").to_owned();
+    refused(&[&import(0), &import(1)], "is an imported history: `bakeoff history` finds the changes in it");
     refused(&["build=none", "latest"], "no run has the label build=none");
     refused(&["latest", "a=b", "--prepare", "x", "-N"], "--prepare, -N have no effect on archived runs");
 }
@@ -331,6 +339,25 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
     ] {
         let ended = lab.run(&words);
         assert!(ended.code == Some(2) && ended.err.contains(&says), "{words:?}: {}{}", ended.out, ended.err);
+    }
+
+    // Of three sides, the answer names the worst and the best, whichever comes first.
+    for _ in 0..4 {
+        lab.run(&["record", "--label", "build=mid", "--", "sleep", "0.03"]);
+    }
+    for sides in [["build=old", "build=new"], ["build=new", "build=old"]] {
+        let three = lab.run(&["compare", "build=mid", sides[0], sides[1]]);
+        let answer = last_line(&three.out);
+        assert!(
+            answer.starts_with("build=old is ") && answer.contains(" as slow as build=mid"),
+            "{}",
+            three.out
+        );
+        assert!(
+            answer.contains("; build=new is ") && answer.contains(" as fast as build=mid"),
+            "{}",
+            three.out
+        );
     }
 
     // Another kind of run is no sample of the same thing.

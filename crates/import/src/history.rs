@@ -90,6 +90,11 @@ fn of_table(read: table::Entries) -> History {
     if read.without_zone > 0 {
         notes.push(format!("{} times have no time zone and are read as local time", read.without_zone));
     }
+    if read.in_repeated_hour > 0 {
+        let what =
+            "values are in an hour that the local clock shows twice: the order of the lines tells which";
+        notes.push(format!("{} {what}", read.in_repeated_hour));
+    }
     let mut units: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for entry in &read.entries {
         units.entry((&entry.metric, &entry.subject, &entry.host)).or_default().insert(&entry.unit);

@@ -3,9 +3,11 @@
 //! The first form may name what each line belongs to. A column that it does not know might do so too, and is
 //! refused: without it, values of different things would be one series.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use record::unit::in_base_unit;
 
 use crate::error::{ImportError, Place};
@@ -38,6 +40,11 @@ pub struct Entries {
     pub missing: usize,
     /// Number of times without a zone, which were read in the zone of the caller.
     pub without_zone: usize,
+    /// Number of values in an hour that the clock of that zone shows twice; the order of the lines decides
+    /// which of the two it is.
+    pub in_repeated_hour: usize,
+    /// Values in such an hour: place in `entries`, and the later time that it may have.
+    repeated: Vec<(usize, u64)>,
 }
 
 /// Heads of the column of times.
@@ -85,7 +92,43 @@ pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
     for row in rows {
         heads.add(&row, zone, &mut read)?;
     }
+    read.order_repeated_hours();
     Ok(read)
+}
+
+impl Entries {
+    /// Moves values of a repeated hour to the later one, if the series had come as far before.
+    fn order_repeated_hours(&mut self) {
+        self.in_repeated_hour = self.repeated.len();
+        let repeated: BTreeMap<usize, u64> = std::mem::take(&mut self.repeated).into_iter().collect();
+        if repeated.is_empty() {
+            return;
+        }
+        let mut series: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (i, entry) in self.entries.iter().enumerate() {
+            series.entry((&entry.metric, &entry.subject, &entry.host)).or_default().push(i);
+        }
+        let mut series: Vec<Vec<usize>> = series.into_values().collect();
+        for places in &mut series {
+            let ends = places.first().zip(places.last());
+            // Some programs write the newest value first.
+            if ends
+                .is_some_and(|(first, last)| self.entries[*first].at_unix_ns > self.entries[*last].at_unix_ns)
+            {
+                places.reverse();
+            }
+            let mut before = None;
+            for place in places {
+                let at = &mut self.entries[*place].at_unix_ns;
+                if let Some(later) =
+                    repeated.get(place).filter(|_| before.is_some_and(|before| before >= *at))
+                {
+                    *at = *later;
+                }
+                before = Some(*at);
+            }
+        }
+    }
 }
 
 const EXPECTED_HEADS: &str =
@@ -161,6 +204,7 @@ impl Heads {
             return Err(unexpected(cell.place, &quoted(&cell.text), expected()));
         };
         read.without_zone += usize::from(!is_zoned);
+        let later = if is_zoned { None } else { later_of_two(&cell.text, zone) };
         let text = |column: usize| {
             let text = row.cells[column].text.trim();
             (!text.is_empty()).then(|| text.to_owned())
@@ -185,6 +229,7 @@ impl Heads {
             };
             let (value, unit) = in_base_unit(value, &unit);
             let (subject, host, labels) = (subject.clone(), host.clone(), labels.clone());
+            read.repeated.extend(later.map(|later| (read.entries.len(), later)));
             read.entries.push(Entry { at_unix_ns, metric, subject, host, value, unit, labels });
         }
         Ok(())
@@ -208,10 +253,22 @@ pub(crate) fn time(text: &str, zone: &TimeZone) -> Option<(u64, bool)> {
     let (at, is_zoned) = if let Ok(at) = text.parse::<Timestamp>() {
         (at, true)
     } else {
-        let civil = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from));
-        (zone.to_ambiguous_timestamp(civil.ok()?).compatible().ok()?, false)
+        (zone.to_ambiguous_timestamp(civil(text)?).compatible().ok()?, false)
     };
     Some((u64::try_from(at.as_nanosecond()).ok()?, is_zoned))
+}
+
+/// A date, with or without a time of day, that names no zone.
+fn civil(text: &str) -> Option<DateTime> {
+    text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from)).ok()
+}
+
+/// The later time of a text that clocks in the zone show twice; `None` of other texts.
+fn later_of_two(text: &str, zone: &TimeZone) -> Option<u64> {
+    let at = zone.to_ambiguous_timestamp(civil(text.trim())?);
+    let is_twice = matches!(at.offset(), AmbiguousOffset::Fold { .. });
+    let later = at.later().ok().filter(|_| is_twice)?;
+    u64::try_from(later.as_nanosecond()).ok()
 }
 
 struct Row {
@@ -358,6 +415,34 @@ mod tests {
         let hours: Vec<u64> =
             read.entries.iter().map(|e| e.at_unix_ns / 1_000_000_000 % 86_400 / 3_600).collect();
         assert_eq!((hours, read.without_zone), (vec![10, 11, 23], 3));
+    }
+
+    #[test]
+    fn an_hour_that_the_clock_shows_twice_is_told_apart_by_the_order_of_the_lines() {
+        let berlin = jiff::tz::TimeZoneDatabase::bundled().get("Europe/Berlin").unwrap();
+        // 25 October 2026: 02:00 to 03:00 comes twice, at 00:00 and at 01:00 UTC.
+        let clocks = ["01:30", "02:00", "02:30", "02:00", "02:30", "03:00"];
+        let known = [0, 30, 60, 90, 120, 150].map(|minutes| 1_792_884_600 + 60 * minutes);
+        let table = |clocks: &mut dyn Iterator<Item = &&str>| {
+            clocks.fold("time,a,b\n".to_owned(), |text, clock| text + &format!("2026-10-25 {clock},1,2\n"))
+        };
+        let times = |text: &str| {
+            let read = read(text, &berlin).unwrap();
+            let of = |name: &str| -> Vec<u64> {
+                let own = read.entries.iter().filter(|e| e.metric == name);
+                own.map(|e| e.at_unix_ns / 1_000_000_000).collect()
+            };
+            assert_eq!(of("a"), of("b"));
+            (of("a"), read.in_repeated_hour)
+        };
+        assert_eq!(times(&table(&mut clocks.iter())), (known.to_vec(), 8));
+        let newest_first: Vec<u64> = known.into_iter().rev().collect();
+        assert_eq!(times(&table(&mut clocks.iter().rev())), (newest_first, 8));
+        // Hourly values: the clock stands still.
+        assert_eq!(times(&table(&mut ["02:00", "02:00", "03:00"].iter())).0, [known[1], known[3], known[5]]);
+        // In spring, an hour does not exist.
+        let spring = read("time,v\n2026-03-29 01:30,1\n2026-03-29 02:30,2\n", &berlin).unwrap();
+        assert_eq!(spring.in_repeated_hour, 0);
     }
 
     #[test]

@@ -89,6 +89,7 @@ fn google_benchmark_has_the_median_of_repetitions_or_their_mean() {
     assert_eq!(
         history.notes,
         [
+            "1 entry of stddev left out: only medians and means are read",
             "bench: BM_Broken is left out: it ended with an error",
             "bench: BM_Skipped is left out: it was skipped"
         ]
@@ -137,6 +138,8 @@ fn google_benchmark_has_counters_and_neither_deviations_nor_failures() {
     assert_eq!(facts, ["true", "v1.9.1"]);
     let left_out: Vec<&String> = history.notes.iter().filter(|note| note.contains("left out")).collect();
     let known = [
+        "2 entries of fitted curves (BigO, RMS) left out: no times",
+        "3 entries of cv, stddev left out: only medians and means are read",
         "bench: BM_Flaky is left out: 1 of 3 repetitions: it ended with an error",
         "bench: BM_Zero/manual_time is left out: its `real_time` is not a time over 0",
     ];

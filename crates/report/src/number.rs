@@ -21,6 +21,9 @@ fn unit_of(ns: f64) -> (f64, &'static str) {
     }
 }
 
+/// Number from which on digits before the point say nothing: a double does not hold more of them.
+const FOREIGN: f64 = 1e15;
+
 /// Three significant digits, or all digits before the point if there are more, in groups of three.
 pub(crate) fn significant(value: f64) -> String {
     match value.abs() {
@@ -31,7 +34,8 @@ pub(crate) fn significant(value: f64) -> String {
         v if v < 0.999_5 => format!("{value:.3}"),
         v if v < 9.995 => format!("{value:.2}"),
         v if v < 99.95 => format!("{value:.1}"),
-        _ => grouped(&format!("{value:.0}")),
+        v if v < FOREIGN => grouped(&format!("{value:.0}")),
+        _ => format!("{value:.2e}"),
     }
 }
 
@@ -48,7 +52,8 @@ pub(crate) fn rate(per_s: f64) -> String {
         v if v < 99.995 => format!("{per_s:.3}"),
         v if v < 999.995 => format!("{per_s:.2}"),
         v if v < 9_999.95 => grouped(&format!("{per_s:.1}")),
-        _ => grouped(&format!("{per_s:.0}")),
+        v if v < FOREIGN => grouped(&format!("{per_s:.0}")),
+        _ => format!("{per_s:.2e}"),
     }
 }
 
@@ -59,8 +64,21 @@ pub(crate) fn percent(ratio: f64) -> String {
 
 /// `12.3`: a percentage without its sign, for a column with the sign in its head. Never `-0.0`.
 pub(crate) fn percent_digits(ratio: f64) -> String {
+    if ratio.abs() * 100.0 >= FOREIGN {
+        return significant(ratio * 100.0);
+    }
     let text = format!("{:.1}", ratio * 100.0);
     if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+/// A spread over a mean: `12.3 %`, from the mean itself on `51x`.
+pub(crate) fn spread(ratio: f64) -> String {
+    if ratio < 0.999_5 { percent(ratio) } else { format!("{}x", multiple_of(ratio)) }
+}
+
+/// `2.0`, `51`, `5.10e20`: a multiple of 1 or more, however large.
+pub(crate) fn multiple_of(ratio: f64) -> String {
+    if ratio < 99.95 { format!("{ratio:.1}") } else { significant(ratio) }
 }
 
 /// A ratio from a plan, as short as possible: `1 %`, `0.5 %`.
@@ -187,7 +205,7 @@ pub(crate) fn metric_ends_beside(metric: Metric, limit: f64, (low, high): (f64, 
     /// Twice the largest step of three digits.
     const CLOSE: f64 = 0.02;
     let write = |value: f64| match metric {
-        _ if (value / limit - 1.0).abs() > CLOSE => metric_value(metric, value),
+        _ if (value / limit - 1.0).abs() > CLOSE || value.abs() >= FOREIGN => metric_value(metric, value),
         Metric::Throughput => format!("{value:.3}/s"),
         Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => {
             let (value, unit) = unit_of(value * 1e9);
@@ -402,7 +420,8 @@ pub(crate) fn significant_4(value: f64) -> String {
         v if v < 9.999_5 => format!("{value:.3}"),
         v if v < 99.995 => format!("{value:.2}"),
         v if v < 999.95 => format!("{value:.1}"),
-        _ => grouped(&format!("{value:.0}")),
+        v if v < FOREIGN => grouped(&format!("{value:.0}")),
+        _ => format!("{value:.3e}"),
     }
 }
 
@@ -502,6 +521,21 @@ mod tests {
             span,
         );
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn a_number_of_foreign_magnitude_is_short() {
+        check(&[(1e300, "1.00e300"), (-2e15, "-2.00e15"), (9e14, "900,000,000,000,000")], significant);
+        check(&[(1e300, "1.000e300"), (-1e300, "-1.000e300")], significant_4);
+        check(&[(1e300, "1.00e300")], rate);
+        check(&[(1e300, "1.00e302 %"), (51.03, "5103.0 %")], percent);
+        check(&[(0.05, "5.0 %"), (0.999_9, "1.0x"), (51.03, "51.0x"), (1e300, "1.00e300x")], spread);
+        check(&[(1e300, "1.00e291s"), (-1e300, "-1.00e291s")], latency);
+        let metrics = [Metric::Throughput, Metric::P99, Metric::IoPerEvent, Metric::EnergyPerEvent];
+        assert!(metrics.iter().all(|metric| metric_value(*metric, 1e300).len() < 12));
+        let ends = metric_ends_beside(Metric::P99, 1e300, (0.999e300, 1.001e300));
+        assert!(ends.0.len() < 12 && ends.1.len() < 12, "{ends:?}");
+        assert!(change_interval(1e-300, 1e300).len() < 30);
     }
 
     #[test]

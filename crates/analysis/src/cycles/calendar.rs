@@ -14,7 +14,7 @@ const WEEK_S: f64 = 604_800.0;
 /// Loss of log likelihood up to which a length lies in the 99 % interval of the length.
 ///
 /// scipy 1.17.1: `chi2.isf(0.01, 1) / 2`.
-const LOSS_MAX: f64 = 3.317;
+pub(super) const LOSS_MAX: f64 = 3.317;
 /// Loss that is accepted, as a share: real cycles are not exactly alike. Over the series, a length with this
 /// loss moves by a twelfth of itself from the one that is assumed.
 const LOSS_SHARE: f64 = 0.03;

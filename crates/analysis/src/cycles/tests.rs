@@ -272,6 +272,40 @@ fn a_cycle_that_ignores_the_clock_stays_as_it_is() {
     assert!((found.cycles[0].crest_s % DAY / 3_600.0 - 2.0).abs() < 0.5, "{found:?}");
 }
 
+/// Values of 28 days, every 15 minutes, with 20 more from nine to ten by `hour`; the clock changes by `by_s`
+/// after 14 days.
+fn over_a_change(seed: u64, by_s: f64, is_by_clock: bool) -> (Vec<(f64, f64)>, impl Fn(f64) -> f64) {
+    let start = 19_000.0 * DAY;
+    let offset = move |t: f64| if t < start + 14.0 * DAY + 3_600.0 { 3_600.0 } else { 3_600.0 + by_s };
+    let noise = red(seed, 28 * 96, 0.7).into_iter().enumerate();
+    let value = |(i, (_, y)): (usize, (f64, f64))| {
+        let t = start + 900.0 * i as f64;
+        let hour = (t + if is_by_clock { offset(t) } else { 0.0 }) % DAY / 3_600.0;
+        (t, 100.0 + 1.4 * y + if (9.0..10.0).contains(&hour) { 20.0 } else { 0.0 })
+    };
+    (noise.map(value).collect(), offset)
+}
+
+#[test]
+fn a_daily_job_over_a_change_of_the_clock_is_one_cycle_by_the_clock_that_it_follows() {
+    let mut others = 0;
+    // Of 36 series (seeds 0 to 11), 1 has a further cycle.
+    for seed in 0..3 {
+        for (by_s, is_by_clock) in [(3_600.0, true), (-3_600.0, true), (3_600.0, false)] {
+            let (points, offset) = over_a_change(seed, by_s, is_by_clock);
+            let found = cycles_by_the_clock(&points, 0.01, &offset);
+            let what = format!("seed {seed}, {by_s} s, by the clock {is_by_clock}: {:#?}", found.cycles);
+            others += found.cycles.len() - 1;
+            let day = &found.cycles[0];
+            assert_eq!((day.clock, day.is_universal), (Some(Clock::Day), !is_by_clock), "{what}");
+            let window = day.window.as_ref().unwrap();
+            assert!((window.from_s % DAY / 3_600.0 - 9.0).abs() < 0.01, "{what}");
+            assert!((window.change - 20.0).abs() < 1.0 && (0.5..0.9).contains(&day.strength), "{what}");
+        }
+    }
+    assert!(others <= 1, "{others} further cycles in 9 series");
+}
+
 #[test]
 fn noise_has_no_cycle_over_a_change_of_the_clock() {
     let start = red(0, 1, 0.0)[0].0;

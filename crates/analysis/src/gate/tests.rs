@@ -190,3 +190,37 @@ fn gates_on_shares_are_in_points_however_large_the_shares_are() {
     assert_eq!(share("lock-cpu <= 49%"), GateOutcome::Fail);
     assert_eq!(share("lock-cpu <= 51%"), GateOutcome::Pass);
 }
+
+#[test]
+fn values_that_are_worth_one_decide_nothing_and_the_reason_says_so() {
+    // Ten of 10 ms, ten of 150 ms: their interval is 200 us to 7 s, and 10 s lies outside.
+    let mut chance = SplitMix(2);
+    let level = |i: usize| if i < 10 { 0.01 } else { 0.15 } * (0.02 * chance.normal()).exp();
+    let values: Vec<f64> = (0..20).map(level).collect();
+    for gate in ["p99 <= 10s", "p99 <= 100us"] {
+        let result = result(gate, exact(&values));
+        let one = &result.comparisons[0];
+        let span = one.high.clone().unwrap() / one.low.clone().unwrap();
+        assert!(result.found == GateOutcome::Inconclusive && span > 1e3, "{gate}: {one:?}");
+        let why = &one.why.as_ref().unwrap().reason;
+        assert_eq!(why, "the values drift or change their level: 20 blocks are worth fewer than 3");
+    }
+    // The same two levels in turns are worth as many as there are.
+    let turns: Vec<f64> = (0..20).map(|i| values[i / 2 + i % 2 * 10]).collect();
+    assert_eq!(found("p99 <= 10s", &turns), GateOutcome::Pass);
+}
+
+/// The truth is on the limit: whatever the gate says is wrong. The rates are in docs/validation.md.
+#[test]
+fn a_gate_on_a_machine_that_drifts_seldom_decides_what_is_not_so() {
+    for (ar1, blocks, most) in [(0.5, 40, 0.06), (0.9, 40, 0.06)] {
+        let mut drift = 0.0;
+        let draw = |c: &mut SplitMix, _: usize| {
+            drift = ar1 * drift + (1.0_f64 - ar1 * ar1).sqrt() * c.normal();
+            0.02 * (0.1 * drift).exp()
+        };
+        let drift = std::cell::RefCell::new(draw);
+        let (passes, fails) = rates("p99 <= 20ms", (1, blocks), |c, i| (*drift.borrow_mut())(c, i));
+        assert!(passes <= most && fails <= most, "{ar1}, {blocks}: {passes} {fails}");
+    }
+}

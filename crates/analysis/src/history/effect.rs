@@ -51,6 +51,19 @@ pub(super) fn sizes(values: &[f64], mut found: Vec<Found>, band: f64) -> Vec<Siz
     }
 }
 
+/// An excursion with its size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct SizedShort {
+    /// The excursion.
+    pub(super) short: Short,
+    /// The step that begins it.
+    pub(super) sized: Sized,
+    /// Mean of the values after it; `None` if there are none.
+    pub(super) then: Option<f64>,
+    /// Whether they are at the level before it, as far as the changes show.
+    pub(super) is_back: bool,
+}
+
 /// Sizes of the excursions that leave their level in this way.
 ///
 /// - `changes`: indices of the changes.
@@ -59,15 +72,24 @@ pub(super) fn sizes_of_short(
     changes: &[usize],
     short: &[Short],
     band: f64,
-) -> Vec<(Short, Sized)> {
-    let ends = short.iter().flat_map(|one| [one.from, one.until]);
+) -> Vec<SizedShort> {
+    /// Distance from the level before it, as a share of the excursion, from which it is not back.
+    const BACK: f64 = 0.25;
+    let ends = short.iter().flat_map(|one| [one.from, one.until]).filter(|at| *at < values.len());
     let mut cuts: Vec<usize> = changes.iter().copied().chain(ends).collect();
     cuts.sort_unstable();
     cuts.dedup();
     let cuts: Vec<Found> = cuts.into_iter().map(|at| Found { at, p: 1.0 }).collect();
     let sized = all(values, &cuts);
-    let of = |one: &Short| Some((*one, *sized.iter().find(|sized| sized.found.at == one.from)?));
-    short.iter().filter_map(of).filter(|(_, sized)| sized.is_change(band)).collect()
+    let at = |at: usize| sized.iter().find(|sized| sized.found.at == at);
+    let of = |one: &Short| {
+        let (short, sized) = (*one, *at(one.from)?);
+        let then = at(one.until).map(|end| end.after);
+        let is_near = |then: f64| (then - sized.before).abs() <= BACK * sized.by();
+        let is_back = !changes.contains(&one.until) && then.is_some_and(is_near);
+        Some(SizedShort { short, sized, then, is_back })
+    };
+    short.iter().filter_map(of).filter(|one| one.sized.is_change(band)).collect()
 }
 
 /// Sizes of all these changes.

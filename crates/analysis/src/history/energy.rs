@@ -4,8 +4,10 @@
 //!
 //! Matteson and James, *JASA* 109 (2014), 334-345, with distances to the power of 1.
 
+use super::series::LEVEL_MIN;
+
 /// Fewest values on each side of a split.
-pub(super) const SIDE_MIN: usize = 5;
+pub(super) const SIDE_MIN: usize = LEVEL_MIN;
 
 /// Best split of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -33,6 +33,26 @@ impl Remembering {
         Self { tamed, ar1: unbiased(ar1, each).clamp(0.0, AR1_MAX) }
     }
 
+    /// One standard error above the memory, at most `ar1_max`: a memory that is taken too small makes false
+    /// changes.
+    pub(super) fn at_most(&self, ar1_max: f64) -> f64 {
+        let error = ((1.0 - self.ar1 * self.ar1) / self.tamed.len() as f64).sqrt();
+        (self.ar1 + error).min(ar1_max)
+    }
+
+    /// The values around the means of their levels, each as far as if its level's mean did not contain it.
+    ///
+    /// - `starts`: of the levels after the first one, in rising order.
+    pub(super) fn around(&self, starts: &[usize]) -> Vec<f64> {
+        let ends = starts.iter().copied().chain([self.tamed.len()]);
+        let of_level = |(from, to): (usize, usize)| {
+            let (level, n) = (&self.tamed[from..to], (to - from) as f64);
+            let mean = level.iter().sum::<f64>() / n;
+            level.iter().map(move |v| (v - mean) * n / (n - 1.0).max(1.0))
+        };
+        std::iter::once(0).chain(starts.iter().copied()).zip(ends).flat_map(of_level).collect()
+    }
+
     /// Innovations of the values: each without the part that it remembers of the one before.
     pub(super) fn innovations(&self, ar1: f64) -> Vec<f64> {
         self.tamed.windows(2).map(|w| w[1] - ar1 * w[0]).collect()

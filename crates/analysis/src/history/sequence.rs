@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use record::bakeoff::Metric;
 use record::missing::Missing;
 
-use super::effect::{Sized, sizes, sizes_of_short};
-use super::excursion::{Short, apart};
+use super::effect::{Sized, SizedShort, sizes, sizes_of_short};
+use super::excursion::apart;
 use super::point::{Identity, Key, Observed, Point};
 use super::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
 use super::suspect::{Suspect, suspects};
@@ -218,6 +218,16 @@ enum Unit {
     Plain(f64),
 }
 
+impl Unit {
+    /// The value that is compared as `level`.
+    fn amount(&self, level: f64) -> f64 {
+        match self {
+            Self::Log => level.exp(),
+            Self::Plain(size) => level * size,
+        }
+    }
+}
+
 fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> (Vec<Change>, Vec<Excursion>) {
     let raw: Vec<f64> = points.iter().map(|p| p.value).collect();
     let unit = if raw.iter().all(|v| *v > 0.0) {
@@ -246,21 +256,30 @@ fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> (Vec<Change>, Vec<Ex
     let changes: Vec<Change> = sized.iter().map(|one| change(one, in_all(one), &unit)).collect();
     let at: Vec<usize> = changes.iter().map(|change| change.at).collect();
     let short = sizes_of_short(&values, &at, &found.short, band);
-    let excursion = |(short, sized): (Short, Sized)| {
+    let excursion = |one: SizedShort| {
+        let SizedShort { short, sized, then, is_back } = one;
         let Change { before, after, ratio, .. } = change(&sized, short.from, &unit);
-        Excursion { from: short.from, until: short.until, before, level: after, ratio, p: short.p }
+        let then = then.map(|level| unit.amount(level));
+        Excursion {
+            from: short.from,
+            until: short.until,
+            before,
+            level: after,
+            then,
+            is_back,
+            ratio,
+            p: short.p,
+        }
     };
     (changes, short.into_iter().map(excursion).collect())
 }
 
 fn change(sized: &Sized, at: usize, unit: &Unit) -> Change {
     let Sized { found, before, after, interval: (low, high) } = *sized;
-    let (before, after, ratio) = match unit {
-        Unit::Log => (before.exp(), after.exp(), Ok(((after - before).exp(), low.exp(), high.exp()))),
-        Unit::Plain(size) => {
-            let why = "values that are not all positive have no ratio";
-            (before * size, after * size, Err(Missing::because(why)))
-        }
+    let ratio = match unit {
+        Unit::Log => Ok(((after - before).exp(), low.exp(), high.exp())),
+        Unit::Plain(_) => Err(Missing::because("values that are not all positive have no ratio")),
     };
+    let (before, after) = (unit.amount(before), unit.amount(after));
     Change { at, before, after, ratio, p: found.p, suspects: Vec::new() }
 }

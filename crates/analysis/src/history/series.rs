@@ -18,10 +18,17 @@ pub struct History {
     pub breaks: Vec<Break>,
     /// Changes of the level, in time order.
     pub changes: Vec<Change>,
-    /// Values that left a level and came back before they were enough to be one, in time order.
+    /// Values that left a level and are too few to be one, in time order.
     pub excursions: Vec<Excursion>,
     /// Number of values that lie in stretches too short to be tested.
     pub untested: usize,
+}
+
+impl History {
+    /// Whether the excursion lasts to the newest value: it may be the start of a new level.
+    pub fn is_open(&self, excursion: &Excursion) -> bool {
+        excursion.until == self.points.len()
+    }
 }
 
 /// A change of the machine between two values.
@@ -50,7 +57,7 @@ pub struct Change {
     pub suspects: Vec<Suspect>,
 }
 
-/// Values at another level that are too few to be a level, with more of the earlier level after them.
+/// Values apart from their level that are too few to be one: fewer than [`LEVEL_MIN`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excursion {
     /// Index of the first value.
@@ -61,14 +68,20 @@ pub struct Excursion {
     pub before: f64,
     /// Mean of its values.
     pub level: f64,
+    /// Level after it; `None` without values after it on the same machine.
+    pub then: Option<f64>,
+    /// Whether the level after it is that before it.
+    pub is_back: bool,
     /// Mean of its values over the level before, with its 95 % interval; missing if values are not positive.
     pub ratio: Maybe<(f64, f64, f64)>,
     /// Probability that a series without a change shows one at least as clear anywhere.
     pub p: f64,
 }
 
+/// Fewest values of a level.
+pub const LEVEL_MIN: usize = 5;
 /// Fewest values in which a change can be found: five on each side, and one to learn the memory from.
-pub const VALUES_MIN: usize = 11;
+pub const VALUES_MIN: usize = 2 * LEVEL_MIN + 1;
 /// Most values of a stretch that are tested; of a longer one, the newest.
 pub const VALUES_MAX: usize = 1_000;
 

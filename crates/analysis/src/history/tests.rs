@@ -10,6 +10,9 @@ use crate::chance::SplitMix;
 use crate::judge::Rules;
 use crate::mean::{lag_1, unbiased};
 
+mod newest;
+mod spread;
+
 const ALPHA: f64 = 0.01;
 
 /// Autoregressive noise of standard deviation 1.
@@ -455,7 +458,7 @@ fn a_claimed_change_never_contradicts_its_interval() {
     ];
     let (mut claims, mut wrong) = (0, Vec::new());
     for (kind, make) in kinds {
-        for seed in 0..12 {
+        for seed in 0..16 {
             let mut chance = SplitMix(seed);
             let mut slow = 0.0;
             let value = |i: usize| {

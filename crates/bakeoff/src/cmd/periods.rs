@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use record::nearest::did_you_mean;
+use report::text::Cells;
 
 use crate::cmd::{Global, print_json, runs};
 use crate::confine::Reader;
@@ -51,14 +52,14 @@ A cycle needs three repetitions in the data. Autocorrelated noise is not a cycle
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     global.confine(Reader::default().reads_named(), "periods", args.verbose)?;
     let (zone, zone_name) = zone(args.zone.as_deref())?;
-    let (series, missing) = read(&args.source, &zone, global)?;
+    let (series, cells) = read(&args.source, &zone, global)?;
     let (metric, points) = chosen(series, args)?;
     let offset_s = |at_s: f64| offset_s(&zone, at_s);
     let found = cycles_by_the_clock(&points, args.alpha, &offset_s);
     if global.json {
-        print_json(out, &report::json::periods(&metric, &zone_name, missing, &found))?;
+        print_json(out, &report::json::periods(&metric, &zone_name, cells, &found))?;
     } else {
-        report::text::periods(out, (&metric, &zone_name), (args.alpha, missing), &found, screen::style())?;
+        report::text::periods(out, (&metric, &zone_name), (args.alpha, cells), &found, screen::style())?;
     }
     Ok(Exit::Good)
 }
@@ -86,8 +87,8 @@ fn offset_s(zone: &TimeZone, at_s: f64) -> f64 {
 
 type Series = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// The series of a file or of a run, and the number of cells without a value.
-fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<(Series, usize)> {
+/// The series of a file or of a run, and what the cells of the file lacked.
+fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<(Series, Cells)> {
     let path = Path::new(source);
     if source == "-" || path.is_file() {
         return of_table(&text(source)?, source, zone);
@@ -103,7 +104,7 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<(Serie
             Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)"))
         );
     }
-    Ok((analysis::over_time(&archive.run(id)?), 0))
+    Ok((analysis::over_time(&archive.run(id)?), Cells::default()))
 }
 
 /// Text of a file, or of standard input.
@@ -121,7 +122,7 @@ pub(crate) fn text(source: &str) -> anyhow::Result<String> {
     read.with_context(|| format!("reading {source}"))
 }
 
-fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, usize)> {
+fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, Cells)> {
     let read = import::table::read(text, zone);
     let read = read.map_err(|error| format!("{name}:{error}")).ends_with(Exit::Usage)?;
     let mut by_unit: BTreeMap<String, BTreeMap<String, Vec<(f64, f64)>>> = BTreeMap::new();
@@ -137,7 +138,7 @@ fn of_table(text: &str, name: &str, zone: &TimeZone) -> anyhow::Result<(Series, 
             |unit: &str| if is_one { name.clone() } else { format!("{name} {unit}").trim_end().to_owned() };
         series.extend(units.into_iter().map(|(unit, points)| (full(&unit), points)));
     }
-    Ok((series, read.missing))
+    Ok((series, Cells { missing: read.missing, in_repeated_hour: read.in_repeated_hour }))
 }
 
 /// Most metrics that a message names.

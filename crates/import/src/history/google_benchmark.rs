@@ -31,7 +31,10 @@ pub(super) fn read(document: &Value, zone: &TimeZone) -> Result<History, History
     // Two programs of one machine may have benchmarks of one name.
     let program = text(&document["context"]["executable"]);
     let program = program.as_deref().map(|path| path.rsplit(['/', '\\']).next().unwrap_or(path));
-    for benchmark in benchmarks(list(document, "benchmarks", TOOL)?)? {
+    let entries = list(document, "benchmarks", TOOL)?;
+    let (benchmarks, unread) = benchmarks(entries)?;
+    history.notes.extend(unread.notes());
+    for benchmark in benchmarks {
         let of_program = |program: &str| format!("{program}: {}", benchmark.name);
         let name = program.map_or_else(|| benchmark.name.clone(), of_program);
         let name = names.of(name, &mut history.notes);
@@ -78,8 +81,35 @@ struct Benchmark<'a> {
     failed: Vec<&'static str>,
 }
 
-/// The benchmarks of a file, in its order. Two may have one name, but not one place in their family.
-fn benchmarks(entries: &[Value]) -> Result<Vec<Benchmark<'_>>, HistoryError> {
+/// Entries that hold no time of a benchmark.
+#[derive(Debug, Default)]
+struct Unread {
+    /// Number of fitted curves and their errors.
+    curves: usize,
+    /// Number of each other aggregate, by its name.
+    aggregates: BTreeMap<String, usize>,
+}
+
+impl Unread {
+    fn notes(&self) -> Vec<String> {
+        let entries = |n: usize| if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
+        let mut notes = Vec::new();
+        if self.curves > 0 {
+            notes.push(format!("{} of fitted curves (BigO, RMS) left out: no times", entries(self.curves)));
+        }
+        if !self.aggregates.is_empty() {
+            let names: Vec<&str> = self.aggregates.keys().map(String::as_str).collect();
+            let all = entries(self.aggregates.values().sum());
+            notes.push(format!("{all} of {} left out: only medians and means are read", names.join(", ")));
+        }
+        notes
+    }
+}
+
+/// The benchmarks of a file, in its order, and what else is in it. Two may have one name, but not one place
+/// in their family.
+fn benchmarks(entries: &[Value]) -> Result<(Vec<Benchmark<'_>>, Unread), HistoryError> {
+    let mut unread = Unread::default();
     let all: BTreeSet<String> = entries.iter().filter_map(|entry| text(&entry["name"])).collect();
     let mut places = BTreeMap::new();
     let mut found: Vec<Benchmark<'_>> = Vec::new();
@@ -88,6 +118,7 @@ fn benchmarks(entries: &[Value]) -> Result<Vec<Benchmark<'_>>, HistoryError> {
         let name = name.ok_or_else(|| unusable(TOOL, "benchmarks", "a `name`"))?;
         // A curve that is fitted to several benchmarks, and its error.
         if ["big_o", "rms"].iter().any(|field| entry.get(field).is_some()) {
+            unread.curves += 1;
             continue;
         }
         let (name, aggregate) = match aggregate_of(entry, &name, &all) {
@@ -107,10 +138,10 @@ fn benchmarks(entries: &[Value]) -> Result<Vec<Benchmark<'_>>, HistoryError> {
             None => found[at].runs.push(entry),
             Some("mean") => found[at].mean = Some(entry),
             Some("median") => found[at].median = Some(entry),
-            Some(_) => {}
+            Some(other) => *unread.aggregates.entry(other.to_owned()).or_default() += 1,
         }
     }
-    Ok(found)
+    Ok((found, unread))
 }
 
 /// Name of the benchmark of an aggregate, and its statistic.

@@ -5,12 +5,13 @@ use record::missing::Missing;
 use serde_json::{Value, json};
 
 use super::object::Object;
+use crate::text::Cells;
 use crate::words::by_the_clock;
 
 /// The document of the cycles of a metric.
 ///
-/// - `missing`: cells of the file without a value.
-pub fn periods(metric: &str, zone: &str, missing: usize, found: &Cycles) -> Value {
+/// - `cells`: what the cells of the file lacked.
+pub fn periods(metric: &str, zone: &str, cells: Cells, found: &Cycles) -> Value {
     let background = found.background.as_ref().map_err(Clone::clone);
     let background = background.map(|b| json!({"model": "ar1", "ar1": b.ar1, "variance": b.variance}));
     let cannot_tell = found.cannot_tell.iter().map(|period| {
@@ -21,7 +22,8 @@ pub fn periods(metric: &str, zone: &str, missing: usize, found: &Cycles) -> Valu
         .with("metric", metric)
         .with("zone", zone)
         .with("n", found.n)
-        .with("missing", missing)
+        .with("missing", cells.missing)
+        .with("in_repeated_hour", cells.in_repeated_hour)
         .with("same_time", found.doubled)
         .with("span_s", found.span_s)
         .with("even", found.even)
@@ -35,7 +37,15 @@ fn cycle(cycle: &Cycle, mean: f64) -> Value {
     let ratio = cycle.amplitude / mean.abs();
     let none = || Missing::because("the mean is 0");
     let sine = || Missing::because("the cycle is a sine, described by its amplitude");
-    let not_by_clock = || Missing::because("the period is neither a day nor a week");
+    let no_clock = || Missing::because("the period is neither a day nor a week");
+    let (local, utc) = match by_the_clock(cycle).ok_or_else(no_clock) {
+        Ok(at) if cycle.is_universal => (
+            Err(Missing::because("the cycle follows universal time, not a change of the local clock")),
+            Ok(at),
+        ),
+        Ok(at) => (Ok(at), Err(Missing::because("the cycle is described in local time"))),
+        Err(why) => (Err(why.clone()), Err(why)),
+    };
     Object::default()
         .with("period_s", cycle.period_s)
         .with("p", cycle.p)
@@ -44,7 +54,8 @@ fn cycle(cycle: &Cycle, mean: f64) -> Value {
         .with("strength_ratio", cycle.strength)
         .with("harmonics", cycle.harmonics.clone())
         .maybe("window", cycle.window.as_ref().map(window).ok_or_else(sine))
-        .maybe("local", by_the_clock(cycle).ok_or_else(not_by_clock))
+        .maybe("local", local)
+        .maybe("utc", utc)
         .finish()
 }
 

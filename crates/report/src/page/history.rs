@@ -22,6 +22,12 @@ pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
     let mut drawn: Vec<&History> = histories.iter().filter(|h| h.points.len() > 1).collect();
     drawn.sort_by_key(|history| history.changes.is_empty());
     let changes: usize = histories.iter().map(|h| h.changes.len()).sum();
+    let is_open = histories.iter().any(|h| h.excursions.iter().any(|e| h.is_open(e)));
+    let standing = match changes {
+        0 if is_open => "newest runs apart",
+        0 => "no change",
+        _ => "changed",
+    };
     let mut blocks: Vec<Block> =
         drawn.iter().take(FIGURES_MAX).map(|h| Block::Figure(figure(h, name))).collect();
     if drawn.len() > FIGURES_MAX {
@@ -30,7 +36,7 @@ pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
     Page {
         title: "History".to_owned(),
         question: String::new(),
-        standing: Words::from(if changes == 0 { "no change" } else { "changed" }),
+        standing: Words::from(standing),
         claim: format!("{}.", history_answer(histories, name)),
         lead: Vec::new(),
         caveats: Vec::new(),
@@ -167,7 +173,10 @@ fn of_excursion(history: &History, found: &Excursion, name: &dyn Fn(RunId) -> St
         at.version.clone().unwrap_or_default().into(),
         named_value(key, found.before).into(),
         named_value(key, found.level).into(),
-        Words::toned("excursion: it ended", Tone::Doubt),
+        Words::toned(
+            if history.is_open(found) { "newest runs: too few to be a level" } else { "excursion: it ended" },
+            Tone::Doubt,
+        ),
         interval.into(),
         p_value(found.p).into(),
         excursion(history, found, name).into(),

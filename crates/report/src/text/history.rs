@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use analysis::history::{Break, Change, Excursion, History, Key, Suspect, VALUES_MAX, VALUES_MIN};
+use analysis::history::{Break, Change, Excursion, History, Key, LEVEL_MIN, Suspect, VALUES_MAX, VALUES_MIN};
+use record::missing::Maybe;
 use record::run::RunId;
 
 use super::table::{Align, Table};
@@ -21,7 +22,7 @@ const DRAWN_MAX: usize = 3;
 /// Suspects that are named for a change.
 const SUSPECTS_MAX: usize = 6;
 
-/// Writes each history with its changes, and the newest change as last line.
+/// Writes each history with its changes, and the newest change and newest runs apart as last line.
 ///
 /// - `alpha`: probability of a false change that each series was allowed.
 /// - `name`: short name of a run.
@@ -63,9 +64,11 @@ fn by_chance(histories: &[History], alpha: f64) -> Option<String> {
     let tested = histories.iter().filter(|history| history.untested < history.points.len()).count();
     (tested >= MANY).then(|| {
         format!(
-            "{tested} series were tested, each at {}: noise alone gives about {} of them a change.",
+            "{tested} series were tested, each at {}: noise alone gives about {} of them a change, and {} newest \
+             runs that lie apart.",
             share(alpha),
-            significant(tested as f64 * alpha)
+            significant(tested as f64 * alpha),
+            significant(tested as f64 * alpha * analysis::history::OF_NEWEST)
         )
     })
 }
@@ -84,6 +87,7 @@ fn overview(histories: &[History]) -> Table {
         let last = match history.changes.last() {
             Some(change) => (size_of_change(key, change), tint(history, change)),
             None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
+            None if newest_apart(history).is_some() => ("newest runs apart".to_owned(), Tint::Doubt),
             None if !history.excursions.is_empty() => ("an excursion".to_owned(), Tint::Doubt),
             None => ("none".to_owned(), Tint::Quiet),
         };
@@ -173,31 +177,49 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     table
 }
 
-/// `4 runs, DATE (run a) to DATE (run b): 1.00ms -> 1.30ms, +30 % [+28 %, +32 %], and back`.
+/// `4 runs, DATE (run a) to DATE (run b): 1.00ms -> 1.30ms, +30 % [+28 %, +32 %], and back`; of the newest
+/// runs: `newest 4 runs, since DATE (run a): ...: too few to be a level (5); run it again`.
 pub(crate) fn excursion(history: &History, found: &Excursion, name: &dyn Fn(RunId) -> String) -> String {
     let key = &history.key;
     let end = |at: usize| {
         let point = &history.points[at];
         format!("{} (run {})", date_time(point.at_unix_ns), name(point.run))
     };
-    let (runs, last) = (found.until - found.from, found.until - 1);
-    let from = end(found.from);
-    let when =
-        if runs == 1 { format!("1 run, {from}") } else { format!("{runs} runs, {from} to {}", end(last)) };
+    let (runs, from, last) = (plural(found.until - found.from, "run"), end(found.from), end(found.until - 1));
+    let is_open = history.is_open(found);
+    let when = match found.until - found.from {
+        _ if is_open => format!("newest {runs}, since {from}"),
+        1 => format!("1 run, {from}"),
+        _ => format!("{runs}, {from} to {last}"),
+    };
     let size = found.ratio.as_ref().map_or(String::new(), |(ratio, low, high)| {
         format!(", {} {}", change_named(key, *ratio), interval_named(key, *low, *high))
     });
     let (before, level) = (named_value(key, found.before), named_value(key, found.level));
-    format!("{when}: {before} -> {level}{size}, and back")
+    let after = match found.then {
+        _ if is_open => format!(": too few to be a level ({LEVEL_MIN}); run it again"),
+        Some(_) if found.is_back => ", and back".to_owned(),
+        Some(then) => format!(", then {}", named_value(key, then)),
+        None => ", up to a break".to_owned(),
+    };
+    format!("{when}: {before} -> {level}{size}{after}")
+}
+
+/// The newest runs, if they lie apart and are too few to be a level.
+fn newest_apart(history: &History) -> Option<&Excursion> {
+    history.excursions.last().filter(|found| history.is_open(found))
 }
 
 /// `+8.1 %`; without a ratio, the difference.
 pub(crate) fn size_of_change(key: &Key, change: &Change) -> String {
-    if let Ok((ratio, ..)) = &change.ratio {
-        return change_named(key, *ratio);
+    size_of(key, &change.ratio, change.after - change.before)
+}
+
+fn size_of(key: &Key, ratio: &Maybe<(f64, f64, f64)>, by: f64) -> String {
+    match ratio {
+        Ok((ratio, ..)) => change_named(key, *ratio),
+        Err(_) => format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(key, by)),
     }
-    let by = change.after - change.before;
-    format!("{}{}", if by > 0.0 { "+" } else { "" }, named_value(key, by))
 }
 
 fn tint(history: &History, change: &Change) -> Tint {
@@ -350,9 +372,36 @@ fn cannot_tell(all: usize, histories: &[History]) -> String {
 
 /// `, 1 excursion that ended`.
 fn excursions(histories: &[History]) -> String {
-    match histories.iter().map(|history| history.excursions.len()).sum() {
+    let ended = |history: &History| history.excursions.iter().filter(|e| !history.is_open(e)).count();
+    match histories.iter().map(ended).sum() {
         0 => String::new(),
         all => format!(", {} that ended", plural(all, "excursion")),
+    }
+}
+
+/// `; newest 4 runs of p99 +30 % (worse): too few to be a level, run it again`.
+fn newest_runs(histories: &[History]) -> String {
+    let open: Vec<(&History, &Excursion)> =
+        histories.iter().filter_map(|h| Some((h, newest_apart(h)?))).collect();
+    match &open[..] {
+        [] => String::new(),
+        [(history, found)] => format!(
+            "; newest {} of {} {}{}: too few to be a level, run it again",
+            plural(found.until - found.from, "run"),
+            history.key.metric,
+            size_of(&history.key, &found.ratio, found.level - found.before),
+            sense(history, found.before, found.level)
+        ),
+        _ => format!("; newest runs lie apart in {} series: too few to be levels, run again", open.len()),
+    }
+}
+
+/// ` (worse)`.
+fn sense(history: &History, before: f64, after: f64) -> &'static str {
+    match history.sense.is_better(before, after) {
+        Some(true) => " (better)",
+        Some(false) => " (worse)",
+        None => "",
     }
 }
 
@@ -369,28 +418,26 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
             _ => {
                 let series = histories.len();
                 format!(
-                    "no change in {} of {series} series{}",
+                    "no change in {} of {series} series{}{}",
                     plural(tested, "value"),
-                    excursions(histories)
+                    excursions(histories),
+                    newest_runs(histories)
                 )
             }
         };
     };
     let (key, point) = (&history.key, &history.points[change.at]);
-    let sense = match history.sense.is_better(change.before, change.after) {
-        Some(true) => " (better)",
-        Some(false) => " (worse)",
-        None => "",
-    };
+    let sense = sense(history, change.before, change.after);
     let interval = change.ratio.as_ref().map_or(String::new(), |(_, low, high)| {
         format!(", 95 %: {}", interval_named(key, *low, *high).trim_matches(['[', ']']).replace(", ", " to "))
     });
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     format!(
-        "{} {}{sense}{interval}, since {} ({version})",
+        "{} {}{sense}{interval}, since {} ({version}){}",
         key.metric,
         size_of_change(key, change),
-        date_time(point.at_unix_ns)
+        date_time(point.at_unix_ns),
+        newest_runs(histories)
     )
 }
 

@@ -55,7 +55,7 @@ pub use memory::memory_interval;
 pub use nic::{NicView, nic_interval, nic_list};
 pub use nic_peers::nic_peers;
 pub use noise::noise;
-pub use periods::periods;
+pub use periods::{Cells, periods};
 pub use power::energy;
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;

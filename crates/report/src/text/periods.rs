@@ -6,13 +6,22 @@ use analysis::cycles::{Clock, Cycle, Cycles, Window};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph};
-use crate::number::{long_span, p_value, percent, share, significant};
+use crate::number::{MULTIPLES_FROM, long_span, multiple_of, p_value, percent, share, significant, spread};
 use crate::words::{by_the_clock, list, plural};
+
+/// Cells of a file that need a word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cells {
+    /// Number without a value.
+    pub missing: usize,
+    /// Number in an hour that the local clock shows twice.
+    pub in_repeated_hour: usize,
+}
 
 /// Writes the cycles, what the values cannot tell, and the answer as last line.
 ///
 /// - `zone`: name of the time zone of the local times.
-/// - `missing`: cells of the file without a value.
+/// - `cells`: what the cells of the file lacked.
 ///
 /// # Errors
 ///
@@ -20,7 +29,7 @@ use crate::words::{by_the_clock, list, plural};
 pub fn periods(
     out: &mut dyn Write,
     (metric, zone): (&str, &str),
-    (alpha, missing): (f64, usize),
+    (alpha, cells): (f64, Cells),
     found: &Cycles,
     style: Style,
 ) -> io::Result<()> {
@@ -32,9 +41,16 @@ pub fn periods(
     let values = plural(found.n, "value");
     let text = format!("{metric}: {values} {steps} over {}{noise}.", long_span(found.span_s));
     paragraph(out, &text, 2, style)?;
-    if missing > 0 {
-        let cells = plural(missing, "cell");
-        paragraph(out, &format!("{cells} of the file without a number: left out."), 2, style)?;
+    if cells.missing > 0 {
+        let missing = plural(cells.missing, "cell");
+        paragraph(out, &format!("{missing} of the file without a number: left out."), 2, style)?;
+    }
+    if cells.in_repeated_hour > 0 {
+        let values = plural(cells.in_repeated_hour, "value");
+        let text = format!(
+            "{values} of the file in an hour that the clock shows twice: the order of the lines tells which."
+        );
+        paragraph(out, &text, 2, style)?;
     }
     if found.doubled > 0 {
         let same = format!("{} shared their time with another one, and were averaged.", found.doubled);
@@ -72,7 +88,11 @@ fn table(cycles: &[Cycle], mean: f64) -> Table {
             (of_mean(cycle, mean).unwrap_or_else(|| "-".to_owned()), None),
             (percent(cycle.strength), None),
             (harmonics.join(" "), None),
-            (by_the_clock(cycle).unwrap_or_default(), None),
+            (
+                by_the_clock(cycle)
+                    .map_or(String::new(), |at| at + if cycle.is_universal { " UTC" } else { "" }),
+                None,
+            ),
         ]);
     }
     table
@@ -85,14 +105,16 @@ fn size(cycle: &Cycle) -> String {
     cycle.window.as_ref().map_or_else(|| format!("+-{}", significant(cycle.amplitude)), signed)
 }
 
-/// The same as a share of the mean, or of the rest of the cycle.
+/// The same as a share of the mean, or of the rest of the cycle; from twice the rest on as a multiple of it.
 fn of_mean(cycle: &Cycle, mean: f64) -> Option<String> {
     let Some(window) = &cycle.window else {
         let ratio = cycle.amplitude / mean.abs();
-        return ratio.is_finite().then(|| format!("+-{}", percent(ratio)));
+        return ratio.is_finite().then(|| format!("+-{}", spread(ratio)));
     };
-    let ratio = window.change.abs() / window.rest.abs();
-    ratio.is_finite().then(|| format!("{}{}", if window.change > 0.0 { "+" } else { "-" }, percent(ratio)))
+    let ratio = window.change / window.rest.abs();
+    let is_multiple = window.rest > 0.0 && ratio + 1.0 >= MULTIPLES_FROM;
+    let signed = || format!("{}{}", if ratio > 0.0 { "+" } else { "-" }, spread(ratio.abs()));
+    ratio.is_finite().then(|| if is_multiple { format!("{}x", multiple_of(ratio + 1.0)) } else { signed() })
 }
 
 fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
@@ -120,16 +142,28 @@ fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
             Some(Clock::Week) => "a weekly cycle".to_owned(),
             None => format!("a cycle of {}", long_span(cycle.period_s)),
         };
+        let zone = if cycle.is_universal { "UTC" } else { zone };
         let local = by_the_clock(cycle).map_or(String::new(), |crest| format!(", {crest} ({zone})"));
         let Some(window) = &cycle.window else {
-            let size = of_mean(cycle, found.mean).map_or(String::new(), |of| format!(", {of} of the mean"));
+            let size = of_mean(cycle, found.mean).map_or(String::new(), |of| {
+                let of_the = if of.ends_with('%') { "of the" } else { "the" };
+                format!(", {of} {of_the} mean")
+            });
             return format!("{name}{local}{size}");
         };
         let of = of_mean(cycle, found.mean).unwrap_or_else(|| size(cycle));
+        let is_multiple = of.ends_with('x') && !of.starts_with(['+', '-']);
+        let the_rest = if is_multiple { " the rest" } else { "" };
         let interval = window.interval.as_ref().map_or(String::new(), |(low, high)| {
-            let part = |v: f64| significant(v / window.rest.abs() * 100.0);
-            if window.rest.abs() > 0.0 {
-                format!(" (95 %: {} to {} %)", part(*low), part(*high))
+            let part = |v: f64| v / window.rest.abs();
+            if is_multiple {
+                format!(" (95 %: {}x to {}x)", multiple_of(part(*low) + 1.0), multiple_of(part(*high) + 1.0))
+            } else if window.rest.abs() > 0.0 {
+                format!(
+                    " (95 %: {} to {} %)",
+                    significant(part(*low) * 100.0),
+                    significant(part(*high) * 100.0)
+                )
             } else {
                 format!(" (95 %: {} to {})", significant(*low), significant(*high))
             }
@@ -139,7 +173,7 @@ fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
             None => " in one value of each".to_owned(),
             Some(_) => String::new(),
         };
-        format!("{name}{local}, {of}{part}{interval}")
+        format!("{name}{local}, {of}{the_rest}{part}{interval}")
     };
     found.cycles.iter().map(told).collect::<Vec<_>>().join("; ")
 }

@@ -52,22 +52,42 @@ pub fn sides(
     ending::answer(out, &answer(sides, sided), style)
 }
 
-/// The answer: of the gates if one does not pass, and of the pair that decides most.
+/// The answer: of the gates if one does not pass; of the pairs, the worst and the best one.
 pub fn answer(sides: &[Side], sided: &Sided) -> String {
-    let of_pairs = match sided.pairs.iter().min_by_key(|pair| rank(pair)) {
-        None => "cannot tell: the sides have no metric in common that can be judged".to_owned(),
-        Some(first) => {
-            let more = sided.pairs.len() - 1;
-            let at =
-                if first.condition.is_empty() { String::new() } else { format!(" at {}", first.condition) };
-            let more =
-                if more == 0 { String::new() } else { format!("; {}", plural(more, "more comparison")) };
-            format!("{}{at}{more}", pair_sentence(sides, sided, first))
+    let of_pairs = match &told(sided)[..] {
+        [] => "cannot tell: the sides have no metric in common that can be judged".to_owned(),
+        told => {
+            let sentence = |pair: &&SidePair| {
+                let at =
+                    if pair.condition.is_empty() { String::new() } else { format!(" at {}", pair.condition) };
+                format!("{}{at}", pair_sentence(sides, sided, pair))
+            };
+            let more = match sided.pairs.len() - told.len() {
+                0 => None,
+                more => Some(plural(more, "more comparison")),
+            };
+            told.iter().map(sentence).chain(more).collect::<Vec<_>>().join("; ")
         }
     };
     match gates::answer(&sided.gates).filter(|_| gates::worst(&sided.gates) != Some(GateOutcome::Pass)) {
         Some(of_gates) => format!("{of_gates}; {of_pairs}"),
         None => of_pairs,
+    }
+}
+
+/// The pairs that the answer names: of each claim the metric that a user feels most and the largest
+/// difference, the bad news first; without a claim the first pair.
+fn told(sided: &Sided) -> Vec<&SidePair> {
+    let size = |pair: &SidePair| pair.estimate.as_ref().map_or(0.0, |estimate| estimate.ratio.ln().abs());
+    let most = |verdict: Verdict| {
+        let such = sided.pairs.iter().filter(|pair| pair.verdict == verdict);
+        such.min_by(|a, b| rank(a).1.cmp(&rank(b).1).then(size(b).total_cmp(&size(a))))
+    };
+    let claims: Vec<&SidePair> = [Verdict::Worse, Verdict::Better].into_iter().filter_map(most).collect();
+    if claims.is_empty() {
+        sided.pairs.iter().min_by_key(|pair| rank(pair)).into_iter().collect()
+    } else {
+        claims
     }
 }
 

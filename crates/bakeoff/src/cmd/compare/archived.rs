@@ -1,6 +1,6 @@
 //! Archived runs against each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
@@ -56,6 +56,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let (all, properties) = apart(loaded);
     let rules = Rules { rope_ratio: args.rope, alpha: ALPHA, seed: SEED };
     let sided = sides(&all, reference, rules, &args.gates);
+    refuse_nothing_in_common(&all, reference)?;
     let differing = differing(&properties);
     if global.json {
         print_json(out, &report::json::sides(&all, &differing, reference, &sided))?;
@@ -64,7 +65,9 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     out.flush()?;
     write_files(args, &all, &sided)?;
-    Ok(gates::exit_of(&sided.gates).unwrap_or(Exit::Good))
+    // Without a pair, no value could be judged; the caveats give the reasons.
+    let of_pairs = if sided.pairs.is_empty() { Exit::Inconclusive } else { Exit::Good };
+    Ok(gates::exit_of(&sided.gates).unwrap_or(of_pairs))
 }
 
 /// The document of runs against the first one.
@@ -146,6 +149,12 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
             loaded.properties.note("bakeoff", &bakeoff.header.tool_version);
             loaded.subjects.push(RunKind::Bakeoff.word().to_owned());
         } else {
+            if archive.header(id)?.kind == RunKind::Import {
+                return Err(Exit::Usage.with(format!(
+                    "{id} is an imported history: `bakeoff history` finds the changes in it; `compare` takes loads, \
+                     recorded commands, comparisons and bake-offs"
+                )));
+            }
             let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
             loaded.side.add_run(&run);
             loaded.properties.add_run(&run);
@@ -225,6 +234,32 @@ fn refuse_unlike(loaded: &[Loaded]) -> anyhow::Result<()> {
     Err(Exit::Usage.with(format!(
         "these runs measured different things: {}. --force compares them anyway",
         told.join(", ")
+    )))
+}
+
+/// Refuses a side that has no metric under a condition of the reference.
+fn refuse_nothing_in_common(all: &[Side], reference: usize) -> anyhow::Result<()> {
+    let has = |side: &Side| -> BTreeSet<(String, &str)> {
+        side.observations.iter().map(|one| (one.condition.clone(), one.metric.word())).collect()
+    };
+    let known = has(&all[reference]);
+    let others = || all.iter().enumerate().filter(|(i, _)| *i != reference).map(|(_, side)| side);
+    // A side whose runs all failed has nothing, and the caveats say why.
+    if others().any(|side| !side.lost.is_empty() || !has(side).is_disjoint(&known))
+        || !all[reference].lost.is_empty()
+    {
+        return Ok(());
+    }
+    let told = |side: &Side| {
+        let metrics: BTreeSet<&str> = has(side).into_iter().map(|(_, metric)| metric).collect();
+        let metrics = metrics.into_iter().collect::<Vec<_>>().join(", ");
+        format!("{} has {}", side.name, if metrics.is_empty() { "none" } else { &metrics })
+    };
+    let told: Vec<String> = all.iter().map(told).collect();
+    Err(Exit::Usage.with(format!(
+        "the sides have no metric in common under one condition: {}. Compare runs of one kind of load, or the same \
+         commands",
+        told.join("; ")
     )))
 }
 
