@@ -7,7 +7,7 @@ use record::load::LatePolicy;
 use record::quantity::plural;
 use record::verdict::Check;
 
-use super::{Findings, at_least, percent};
+use super::findings::{Findings, at_least, percent};
 use crate::measure::in_system::Trend;
 
 /// Minimum share of the offered events that must be done in time.
