@@ -1,6 +1,8 @@
 //! The instruments with too few rights: each is correct, or one line names the missing right.
 //! `scripts/test-surroundings` has more surroundings.
 
+#![allow(clippy::unwrap_used, reason = "this whole file is tests")]
+
 #[cfg(feature = "serve")]
 mod house;
 #[cfg(feature = "serve")]
