@@ -74,7 +74,7 @@ pub(crate) fn in_field(field: &Field<'_>, reference: &Levels, rules: &Rules) -> 
     let arm = |arm: &&Levels| {
         let own = all.iter().filter(|contest| contest.as_ref().map_or_else(|out| &out.a, |c| &c.a) == *arm);
         let own: Result<Vec<&Contest>, _> = own.map(Result::as_ref).collect();
-        let pairs: Vec<Vec<(u32, f64, f64)>> = own.ok()?.into_iter().map(|c| losses(c)).collect();
+        let pairs: Vec<Vec<(u32, f64, f64)>> = own.ok()?.into_iter().map(losses).collect();
         let after_block = beaten_after(&pairs, edge, level(rules.alpha, members), blocks_min(rules.alpha))?;
         Some(Dropped { arm: (*arm).clone(), after_block, metric: field.metric })
     };

@@ -110,8 +110,8 @@ fn parents_first<'a>(factors: &'a [Factor], limits: &Limits) -> Vec<&'a Factor> 
     let mut sorted: Vec<&Factor> = Vec::new();
     while !waiting.is_empty() {
         let is_free = |factor: &&Factor| {
-            let parents = limits.only.get(&factor.name).into_iter().flatten();
-            parents.into_iter().all(|(parent, _)| !waiting.iter().any(|w| w.name == *parent))
+            let mut parents = limits.only.get(&factor.name).into_iter().flatten();
+            parents.all(|(parent, _)| !waiting.iter().any(|w| w.name == *parent))
         };
         let next = waiting.iter().position(is_free).unwrap_or(0);
         sorted.push(waiting.remove(next));

@@ -313,13 +313,11 @@ impl<'a> Reader<'a> {
                 Some(Located { value: pattern(item.get_ref())?, position })
             })
             .collect();
-        match each.filter(|_| found.value.is_array()) {
-            Some(each) => each,
-            None => {
-                self.bad_found(&found);
-                Vec::new()
-            }
+        let each = each.filter(|_| found.value.is_array());
+        if each.is_none() {
+            self.bad_found(&found);
         }
+        each.unwrap_or_default()
     }
 
     /// Notes every undeclared key of the table.

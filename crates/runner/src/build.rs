@@ -32,7 +32,7 @@ const FACT: &str = "build.";
 const VARIABLE: &str = "build";
 
 /// Interval between two looks at a cache in which another process builds.
-const LOOK: Duration = Duration::from_secs(3_600);
+const LOOK: Duration = Duration::from_hours(1);
 
 /// Content that a configuration is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,11 +25,11 @@ impl Checker<'_> {
                 && !name.starts_with(|c: char| c.is_ascii_digit())
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
-        for env in build.env.iter() {
-            if let Some(name) = env.value.iter().find(|name| !is_name(name)) {
-                let expected = "names of environment variables: letters, digits and `_`";
-                bad(env.position, "build.env", format!("`{name}`"), expected);
-            }
+        let wrong =
+            build.env.as_ref().and_then(|env| Some((env.position, env.value.iter().find(|n| !is_name(n))?)));
+        if let Some((position, name)) = wrong {
+            let expected = "names of environment variables: letters, digits and `_`";
+            bad(position, "build.env", format!("`{name}`"), expected);
         }
         let uses = |template: &&dyn AnyTemplated| {
             template.names().contains(&BUILD) && !template.path().starts_with("build.")
