@@ -328,6 +328,7 @@ mod tests {
                 achieved_per_s: 60.0,
                 backlog: 0,
                 latency: (1..=events).map(|ns| (ns, 1)).collect(),
+                lateness: Ok(Box::default()),
                 errors: 0,
                 outage: false,
             };

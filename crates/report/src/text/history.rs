@@ -177,7 +177,7 @@ fn levels(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     table
 }
 
-/// `4 runs, DATE (run a) to DATE (run b): 1.00ms -> 1.30ms, +30 % [+28 %, +32 %], and back`; of the newest
+/// `4 runs, DATE (run a) to DATE (run b): 1.00 ms -> 1.30 ms, +30 % [+28 %, +32 %], and back`; of the newest
 /// runs: `newest 4 runs, since DATE (run a): ...: too few to be a level (5); run it again`.
 pub(crate) fn excursion(history: &History, found: &Excursion, name: &dyn Fn(RunId) -> String) -> String {
     let key = &history.key;
