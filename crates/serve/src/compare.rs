@@ -65,7 +65,7 @@ fn in_halves<T: Send, E: Send>(
 /// The part of a run that a comparison shows.
 struct Part {
     header: RunHeader,
-    /// Its numbers, without those of intervals.
+    /// Numbers of the whole run, without those of intervals.
     document: Value,
     machine: Environment,
 }

@@ -30,7 +30,7 @@ const PART_BYTES: usize = 64 << 10;
 enum Begun {
     /// The text, and whether it has any number.
     Whole(Vec<u8>, bool),
-    /// Its first part is full.
+    /// The first part is full.
     Long,
 }
 

@@ -67,7 +67,7 @@ fn other_protocols_are_not_spoken() {
         let wanted = [("Upgrade", protocol), ("HTTP2-Settings", "AAMAAABkAAQAAP__")];
         assert_eq!(house.ask("GET", "/healthz", &wanted, "").status, 200, "{protocol} is not switched to");
     }
-    // A head without an end, a part of a body whose length has an endless note, and trailers without number.
+    // A head without an end, a chunk with an endless note, and trailers without number.
     let head = format!("POST /api/v1/queue HTTP/1.1\r\nHost: {}\r\n", house.address);
     let chunked = format!("{head}Content-Type: application/toml\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (what, text) in [
