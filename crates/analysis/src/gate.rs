@@ -12,8 +12,8 @@
 //!   it needs.
 //!
 //! An amount is judged by the runs' values themselves, which no reference corrects for drift of the machine.
-//! Its standard error allows for the memory of the noise, as the interval of the value does. Values that drift
-//! so much that they are worth hardly more than one decide nothing.
+//! Its standard error allows for the memory of the noise, as the interval of the value does. Values that
+//! drift so much that they are worth hardly more than one decide nothing.
 //!
 //! # Source
 //!

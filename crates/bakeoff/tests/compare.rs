@@ -341,9 +341,19 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
         assert!(ended.code == Some(2) && ended.err.contains(&says), "{words:?}: {}{}", ended.out, ended.err);
     }
 
-    // Of three sides, the answer names the worst and the best, whichever comes first.
+    // Another kind of run is no sample of the same thing.
+    lab.run(&["load", "null:", "--rate", "50", "--time", "200ms", "--label", "build=load"]);
+    let unlike = lab.run(&["compare", "build=old", "build=load"]);
+    assert!(unlike.code == Some(2) && unlike.err.contains("measured different things"), "{}", unlike.err);
+}
+
+#[test]
+fn of_three_sides_the_last_line_names_the_worst_and_the_best() {
+    let lab = Lab::new();
     for _ in 0..4 {
-        lab.run(&["record", "--label", "build=mid", "--", "sleep", "0.03"]);
+        for (build, nap) in [("build=mid", "0.03"), ("build=old", "0.1"), ("build=new", "0.01")] {
+            lab.run(&["record", "--label", build, "--", "sleep", nap]);
+        }
     }
     for sides in [["build=old", "build=new"], ["build=new", "build=old"]] {
         let three = lab.run(&["compare", "build=mid", sides[0], sides[1]]);
@@ -359,11 +369,6 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
             three.out
         );
     }
-
-    // Another kind of run is no sample of the same thing.
-    lab.run(&["load", "null:", "--rate", "50", "--time", "200ms", "--label", "build=load"]);
-    let unlike = lab.run(&["compare", "build=old", "build=load"]);
-    assert!(unlike.code == Some(2) && unlike.err.contains("measured different things"), "{}", unlike.err);
 }
 
 /// The second bake-off sleeps five times as long. Trials that a busy machine makes INVALID leave its pairs

@@ -99,7 +99,7 @@ fn most_memory(values: &[f64]) -> f64 {
     (ar1 + 2.0 * ((1.0 - ar1 * ar1) / values.len() as f64).sqrt()).min(AR1_MAX)
 }
 
-/// A greatest statistic, whose distribution without a change is asked for.
+/// A greatest statistic, to be compared with its distribution without a change.
 struct Asked {
     statistic: f64,
     /// Memory of the noise.

@@ -58,7 +58,7 @@ pub(super) struct SizedShort {
     pub(super) short: Short,
     /// The step that begins it.
     pub(super) sized: Sized,
-    /// Mean of the values after it; `None` if there are none.
+    /// Mean of the values after it; `None` without such values.
     pub(super) then: Option<f64>,
     /// Whether they are at the level before it, as far as the changes show.
     pub(super) is_back: bool,

@@ -244,7 +244,7 @@ fn refuse_nothing_in_common(all: &[Side], reference: usize) -> anyhow::Result<()
     };
     let known = has(&all[reference]);
     let others = || all.iter().enumerate().filter(|(i, _)| *i != reference).map(|(_, side)| side);
-    // A side whose runs all failed has nothing, and the caveats say why.
+    // A side with failed runs may have nothing, and the caveats say why.
     if others().any(|side| !side.lost.is_empty() || !has(side).is_disjoint(&known))
         || !all[reference].lost.is_empty()
     {
