@@ -260,7 +260,9 @@ fn set_clocks(cycles: &mut [Cycle], times: &[(f64, f64)]) {
 /// Variant of [`set_clocks`] for cycles that do not follow a change of the clock.
 fn set_universal(cycles: &mut [Cycle], points: &[(f64, f64)]) {
     set_clocks(cycles, points);
-    cycles.iter_mut().for_each(|cycle| cycle.is_universal = cycle.clock.is_some());
+    for cycle in cycles {
+        cycle.is_universal = cycle.clock.is_some();
+    }
 }
 
 /// Whether the days are certainly more alike by the times of `points` than by those of `others`: the

@@ -194,6 +194,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_server_that_requests_a_password_without_end_is_left() {
+        // Each answer takes space in the socket of a server that reads nothing: a client that went on would
+        // wait for it.
+        let endless = b"R\0\0\0\x0c\0\0\0\x05salt".repeat(2_000);
+        login(&endless, |socket| {
+            assert!(!readers::postgres_login(socket));
+            false
+        });
+    }
+
     /// Replacement bytes: readers tend to fail at lengths and counts.
     const TELLING: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, b'9'];
 

@@ -41,6 +41,9 @@ const SASL: u32 = 10;
 const SASL_CONTINUE: u32 = 11;
 const SASL_FINAL: u32 = 12;
 
+/// Largest number of requests for authentication; SCRAM takes four.
+const REQUESTS_MAX: u32 = 8;
+
 /// Asks the server for TLS on a new connection.
 pub(super) fn ask_for_tls(wire: &mut Wire) -> Result<(), Failure> {
     let mut out = BytesMut::new();
@@ -67,11 +70,17 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
     frontend::startup_message(parameters.into_iter().chain(more), &mut out).map_err(|e| unwritable(&e))?;
     wire.send(&out)?;
     let mut scram = None;
-    let mut welcome = Welcome::default();
+    let (mut welcome, mut requests) = (Welcome::default(), 0);
     loop {
         let (kind, body) = next(wire)?;
         match kind {
-            b'R' => authenticate(wire, &body, who, &mut scram)?,
+            b'R' if requests == REQUESTS_MAX => {
+                return Err(garbled("the server requests authentication again and again"));
+            }
+            b'R' => {
+                requests += 1;
+                authenticate(wire, &body, who, &mut scram)?;
+            }
             b'S' => {
                 let mut words = body.split(|b| *b == 0);
                 if words.next() == Some(b"server_version") {
