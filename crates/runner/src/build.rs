@@ -114,8 +114,8 @@ fn key(build: &Build, source: Option<&Source>, environment: &[(String, String)])
     let mut parts = vec!["1", std::env::consts::ARCH, &build.step.command];
     parts.push(source.map_or("", |source| &source.tree));
     parts.extend(environment.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
-    let text: String = parts.iter().map(|part| format!("{} {part}\n", part.len())).collect();
-    plan::sha256(&text)
+    let lines: Vec<String> = parts.iter().map(|part| format!("{} {part}\n", part.len())).collect();
+    plan::sha256(&lines.concat())
 }
 
 /// Returns the facts about what is built for each configuration.

@@ -91,7 +91,9 @@ impl Ledger {
                     && self.history.state(trial.index) == TrialState::Planned
             };
             let trials: Vec<u32> = self.trials.iter().filter(is_its).map(|trial| trial.index).collect();
-            if trials.into_iter().fold(false, |any, trial| self.dropped.insert(trial) || any) {
+            let before = self.dropped.len();
+            self.dropped.extend(trials);
+            if self.dropped.len() > before {
                 new.push(of);
             }
         }
