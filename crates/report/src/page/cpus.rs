@@ -63,9 +63,8 @@ pub(super) fn cpus_over_time(intervals: &[CpuInterval]) -> Option<Figure> {
 /// Both ends of each band that has a CPU, and their number.
 fn bands(busy: &[f64]) -> Vec<(f64, f64, f64)> {
     let end = |of: u32| f64::from(of) / f64::from(BANDS);
-    let is_in = |of: u32, ratio: f64| {
-        (of == 0 || ratio >= end(of)) && (of + 1 == BANDS || ratio < end(of + 1))
-    };
+    let is_in =
+        |of: u32, ratio: f64| (of == 0 || ratio >= end(of)) && (of + 1 == BANDS || ratio < end(of + 1));
     let count = |of: u32| busy.iter().filter(|ratio| is_in(of, **ratio)).count();
     let all = (0..BANDS).map(|of| (end(of), end(of + 1), count(of) as f64));
     all.filter(|(.., count)| *count > 0.0).collect()
