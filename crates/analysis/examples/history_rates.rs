@@ -95,13 +95,12 @@ fn of_kind(kind: &str, alpha: f64, series: u64) {
         let mut below = |n: usize| usize::try_from(random.next_u64() % n as u64).expect("below a usize");
         let n = 60 + below(91);
         let (places, ar1) = match kind {
-            "none" => (Vec::new(), 0.0),
+            "none" | "spread falls to a sixth" | "spread grows to three times" => (Vec::new(), 0.0),
             "one step" => (vec![20 + below(n - 39)], 0.0),
             "two steps" => {
                 let first = 20 + below(n - 59);
                 (vec![first, first + 20 + below(n - 39 - first)], 0.0)
             }
-            "spread falls to a sixth" | "spread grows to three times" => (Vec::new(), 0.0),
             "memory of 0.3 to 0.8" => (Vec::new(), [0.3, 0.5, 0.7, 0.8][below(4)]),
             _ => (vec![20 + below(n - 39)], 0.5),
         };

@@ -226,7 +226,7 @@ mod tests {
             (1..=12).map(|block| (block, 0.2 + 0.001 * f64::from(block % 3), 0.203)).collect();
         let even: Vec<(u32, f64, f64)> = losing.iter().map(|l| (l.0, l.1 - 0.2, l.2 - 0.2)).collect();
         let of = |pairs: &[Vec<(u32, f64, f64)>]| beaten_after(pairs, 0.01, 0.001, 6);
-        assert_eq!(of(&[losing.clone()]), Some(6));
+        assert_eq!(of(std::slice::from_ref(&losing)), Some(6));
         assert_eq!(of(&[losing.clone(), even]), None);
         // The third block lost a trial: what is left is a selection.
         let lost: Vec<_> = losing.iter().filter(|l| l.0 != 3).copied().collect();

@@ -311,9 +311,11 @@ fn root_watches_without_the_power_to_change_the_machine() {
         // The first line comes after the set-up is complete.
         let mut first = [0];
         let read = std::io::Read::read(watcher.stdout.as_mut().unwrap(), &mut first).unwrap();
+        let mut errors = String::new();
         if read == 0 {
-            panic!("{words:?}: {}", Ended::of(watcher.wait_with_output().unwrap()).err);
+            std::io::Read::read_to_string(watcher.stderr.as_mut().unwrap(), &mut errors).unwrap();
         }
+        assert_eq!(read, 1, "{words:?}: {errors}");
         let mut threads = Vec::new();
         for entry in fs::read_dir(format!("/proc/{}/task", watcher.id())).unwrap() {
             let thread: u32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();

@@ -24,6 +24,9 @@ pub(crate) fn executes(plan: &Plan) -> Vec<String> {
     let trials = plan.trials();
     let cells: BTreeSet<&Levels> = trials.iter().map(|trial| &trial.levels).collect();
     for levels in plan.configurations() {
+        if let Some(build) = plan.build(&levels, Path::new("{build}"), scratch) {
+            add("build", &other, &build.step.command);
+        }
         for number in 1..=plan.instances() {
             let step = |step: Option<Step>| step.map(|step| step.command);
             if let Some(command) = step(plan.setup(&levels, scratch, number)) {
