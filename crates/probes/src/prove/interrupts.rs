@@ -50,8 +50,9 @@ const WORKLOADS: [Interrupts; 4] = [
     Interrupts::Packets(100_000, 50),
     Interrupts::Packets(200_000, 50),
 ];
-/// Share of the truth, so that an instrument that misses most of a small truth fails.
-const LIMIT_OF_TRUTH: f64 = 0.2;
+/// Share of the truth, so that an instrument that misses most of a small truth fails. Entering and leaving a
+/// handler takes up to 10 us in a virtual machine, which no event shows: a fifth to a quarter of the calls.
+const LIMIT_OF_TRUTH: f64 = 0.3;
 /// Two points. The truth excludes what the thread loses without packets and no event shows; beyond, too
 /// little of it would be left to judge by.
 const UNSEEN_MAX: f64 = 0.02;
