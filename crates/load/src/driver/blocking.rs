@@ -9,7 +9,7 @@ use socket2::Socket;
 use super::exchange::{Exchange, open, open_for};
 use super::interface::{Driver, Look};
 use crate::connection::{Attempt, Connection, Cut, Failure, Idle, OperationShare};
-use crate::net::{Dialogue, Multiplex, Opening, Talk};
+use crate::net::{Dialogue, Multiplex, Opening, Talk, closed};
 use crate::workload::tables::Cache;
 
 /// Driver with one thread per connection, over an [`Exchange`].
@@ -86,7 +86,8 @@ impl Connection for Blocking {
         }
         match self.0.look_idle() {
             Ok(()) => Idle::Stands,
-            Err(_) if self.0.closes_idle => Idle::Closed,
+            // A reset is none: the server, or what lies between, broke it.
+            Err(failure) if self.0.closes_idle && (failure == closed() || self.0.closes()) => Idle::Closed,
             Err(failure) => Idle::Lost(failure),
         }
     }

@@ -95,6 +95,18 @@ impl ConnectionSlot {
         }
     }
 
+    /// Notes that no connection could be made: whatever ended the last one, the server is away.
+    pub(crate) fn refused(&self) {
+        self.is_closed.store(false, Ordering::SeqCst);
+    }
+
+    /// Moves the end of the connection to the time at which a new one is wanted: a worker that thinks needs none.
+    pub(crate) fn wants(&self, now_ns: u64) {
+        let _ = self
+            .gone_ns
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |gone_ns| (gone_ns > 0).then_some(now_ns));
+    }
+
     /// Time and manner of the end of the connection, if there is no other yet.
     pub(crate) fn gone_since(&self) -> Option<(u64, Gone)> {
         let gone = if self.is_closed.load(Ordering::SeqCst) { Gone::Closed } else { Gone::Lost };

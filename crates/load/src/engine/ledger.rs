@@ -380,6 +380,7 @@ impl Ledger {
         now_ns: u64,
     ) {
         self.note_connection(connection_slot, failure, now_ns);
+        self.engine.connection_slots[connection_slot].refused();
         self.engine.outages_of(connection_slot).failed(Failed::Refused { began_ns, at_ns: now_ns });
     }
 }

@@ -441,8 +441,12 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     }
     let found = (counted.mean - expected).abs() / expected;
     let chance = LOOK_ERRORS_MAX * counted.error.max(1.0 / counted.looks as f64) / expected;
-    // Events that are cut are longer than most: far longer if a lock starves some.
-    let cut_s = if f.rate_per_s.is_some() { expected * mean_ns / 1e9 } else { f.cut_s + f.held_s };
+    // Events that are cut are longer than most: far longer if a lock starves some. In a closed loop, an event
+    // that waits for the next connection is in the system, and that time is in no service time.
+    let cut_s = match f.rate_per_s {
+        Some(_) => expected * mean_ns / 1e9,
+        None => f.cut_s + f.held_s + f.closed_s,
+    };
     let limit = LITTLE_MAX + chance + cut_s / (expected * f.measured_s);
     let text = format!(
         "{:.4} events in the system, counted at {} random times; the rate times the mean latency is {expected:.4}",

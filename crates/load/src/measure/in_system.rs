@@ -3,6 +3,7 @@
 //! The count does not use the latencies that the workers stamp, so it can contradict them: see `littles-law`
 //! in [`crate::judge::verdict`].
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Samples that each end of the phase needs for a trend.
@@ -12,8 +13,8 @@ const TREND_LOOKS_MIN: u64 = 10;
 #[derive(Debug, Default)]
 pub(crate) struct InSystemSamples {
     phase: Range<u64>,
-    /// Sum and number of the samples in the first and in the last quarter of the phase.
-    ends: [(f64, u64); 2],
+    /// The samples in the first and in the last quarter of the phase: how often which number was found.
+    ends: [BTreeMap<u64, u64>; 2],
     first_ns: Option<u64>,
     last: Option<(u64, u64)>,
     /// Events times nanoseconds, by the trapezoidal rule: a late sample stands for all the time before it.
@@ -34,7 +35,8 @@ pub(crate) struct InSystem {
     pub(crate) trend: Option<Trend>,
 }
 
-/// The mean numbers of events in the system at both ends of the phase.
+/// The median numbers of events in the system at both ends of the phase: a stall that the target has made up
+/// for moves a mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
     /// In the first quarter.
@@ -58,9 +60,9 @@ impl InSystemSamples {
         self.last = Some((at_ns, events));
         let quarter_ns = (self.phase.end - self.phase.start) / 4;
         if at_ns < self.phase.start + quarter_ns {
-            self.ends[0] = (self.ends[0].0 + events as f64, self.ends[0].1 + 1);
+            *self.ends[0].entry(events).or_insert(0) += 1;
         } else if at_ns >= self.phase.end - quarter_ns {
-            self.ends[1] = (self.ends[1].0 + events as f64, self.ends[1].1 + 1);
+            *self.ends[1].entry(events).or_insert(0) += 1;
         }
         self.count += 1;
         self.sum += events as f64;
@@ -84,10 +86,21 @@ impl InSystemSamples {
     }
 
     fn trend(&self) -> Option<Trend> {
-        let [first, last] = self.ends;
-        let is_enough = first.1.min(last.1) >= TREND_LOOKS_MIN;
-        is_enough.then(|| Trend { first: first.0 / first.1 as f64, last: last.0 / last.1 as f64 })
+        let [first, last] = &self.ends;
+        Some(Trend { first: median(first)?, last: median(last)? })
     }
+}
+
+/// `None` if there are too few samples for a trend.
+fn median(samples: &BTreeMap<u64, u64>) -> Option<f64> {
+    let count: u64 = samples.values().sum();
+    let mut left = count / 2;
+    let middle = samples.iter().find(|(_, times)| {
+        let is_here = left < **times;
+        left = left.saturating_sub(**times);
+        is_here
+    });
+    middle.filter(|_| count >= TREND_LOOKS_MIN).map(|(events, _)| *events as f64)
 }
 
 #[cfg(test)]
@@ -113,7 +126,11 @@ mod tests {
         // A backlog that grows from 0 to 100.
         (0..100).for_each(|n| looks.note(1_000 + n * 10, n));
         let trend = looks.mean().unwrap().trend.unwrap();
-        assert!((trend.first - 12.0).abs() < 1e-9 && (trend.last - 87.0).abs() < 1e-9, "{trend:?}");
+        assert_eq!(trend, Trend { first: 12.0, last: 87.0 });
+        // A stall in the last quarter, of which nothing is left.
+        let mut looks = InSystemSamples::new(1_000..2_000);
+        (0..100).for_each(|n| looks.note(1_000 + n * 10, if (80..90).contains(&n) { 500 } else { 3 }));
+        assert_eq!(looks.mean().unwrap().trend, Some(Trend { first: 3.0, last: 3.0 }));
         // Too few at one end.
         let mut looks = InSystemSamples::new(1_000..2_000);
         (0..75).for_each(|n| looks.note(1_000 + n * 10, n));

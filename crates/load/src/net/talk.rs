@@ -139,6 +139,11 @@ impl Talk {
         })
     }
 
+    /// Whether the server has said that it closes this connection.
+    pub(crate) fn closes(&self) -> bool {
+        self.dialogue.closes()
+    }
+
     /// Processes the input after the last answer: it was not requested.
     fn hear_left(&mut self) -> Result<(), Failure> {
         let Self { wire, dialogue, .. } = self;

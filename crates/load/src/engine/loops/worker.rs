@@ -228,6 +228,7 @@ impl Worker {
 
     /// Reconnects, pausing longer after each failure; false if `is_over` comes first.
     fn connect_again(&mut self, is_over: impl Fn(&Engine) -> bool) -> bool {
+        self.slot().wants(self.engine.clock.now_ns());
         if !self.has_answered {
             // A server that accepts and closes would be asked in an endless loop.
             self.pause_longer(&is_over);

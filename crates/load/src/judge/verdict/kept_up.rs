@@ -14,9 +14,10 @@ use crate::measure::in_system::Trend;
 const ACHIEVED_MIN: f64 = 0.999;
 /// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
 const IN_FLIGHT_MAX: f64 = 0.1;
-/// Share of the events in flight at the end of the phase by which the number in flight has grown from the
-/// first to the last quarter if the target falls behind. At a constant deficit it is three quarters.
-const GROWN_MIN: f64 = 0.5;
+/// Growth of the number in flight over the phase that counts as one: standard errors of the difference between
+/// its first and its last quarter, and events by which the medians of whole numbers may be off.
+const GROWTH_ERRORS: f64 = 3.0;
+const GROWTH_MIN: f64 = 1.5;
 /// Length of a stall at the end of the phase that is forgiven if the number in flight had not grown before.
 const STALL_S: f64 = 0.01;
 /// Share of the offered rate from which events of an earlier phase are worth a mention.
@@ -52,9 +53,11 @@ pub(super) fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     if f.drained > forgiven {
         let of_backlog = f.drained - forgiven;
         let _ = write!(text, "; a backlog of {} ended after the phase", plural(of_backlog, "event"));
-        if let Some(Trend { first, last }) = trend(f).filter(|trend| has_grown(trend, f.drained)) {
-            let _ =
-                write!(text, "; it grew: {first:.1} in flight in the first quarter, {last:.1} in the last");
+        if let Some(Trend { first, last }) = trend(f).filter(|trend| growth(f, trend) > 0.0) {
+            let _ = write!(
+                text,
+                "; it grew: {first} in flight in the first quarter, {last} in the last (medians)"
+            );
         }
     }
     at_least("achieved-rate", found, ACHIEVED_MIN, text)
@@ -66,17 +69,17 @@ pub(super) fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
 /// By Little's law the number in flight is the rate times the mean latency; chance adds three standard
 /// deviations of a count, and one. More is a backlog, which the drain removed and not the server.
 ///
-/// A target that falls behind has a growing number in flight. The mean latency then includes the backlog, so
-/// the number of the first quarter of the phase, and one standard deviation, counts in its place. If the
-/// number has not grown, a stall at the end has made the backlog: as many as are due in [`STALL_S`] are
-/// forgiven too.
+/// What the number in flight has grown by over the phase is never forgiven: the target did not keep up with
+/// that many. If it has not grown, a stall at the end has made the backlog: as many as are due in [`STALL_S`]
+/// are forgiven too.
 ///
 /// If a tenth of all events are in flight, the phase is too short to say that the server kept up.
 fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
     let in_flight = rate_per_s * f.in_system_mean_ns.unwrap_or(0.0) / 1e9;
     let by_chance = in_flight + 3.0 * in_flight.sqrt() + 1.0;
-    let usual = match trend(f) {
-        Some(trend) if has_grown(&trend, f.drained) => trend.first + trend.first.sqrt() + 1.0,
+    let growth = trend(f).map(|trend| growth(f, &trend));
+    let usual = match growth {
+        Some(growth) if growth > 0.0 => by_chance.min((f.drained as f64 - growth).max(0.0)),
         Some(_) => by_chance + rate_per_s * STALL_S,
         None => by_chance,
     };
@@ -96,7 +99,16 @@ fn trend(f: &Findings<'_>) -> Option<Trend> {
     f.in_system?.trend.filter(|_| is_constant)
 }
 
-/// Whether most of the events in flight at the end are the end of a growth over the phase.
-fn has_grown(trend: &Trend, at_end: u64) -> bool {
-    trend.last - trend.first >= GROWN_MIN * at_end as f64
+/// Number of events by which the number in flight has certainly grown over the phase; 0 if chance explains the
+/// difference of its quarters.
+///
+/// Three quarters of a phase lie between their middles. Without a backlog, the number in flight resembles itself
+/// for about the mean latency, the number over the rate: the mean over a quarter of the phase then has a
+/// variance of 8 squared numbers over the planned events.
+fn growth(f: &Findings<'_>, trend: &Trend) -> f64 {
+    const BETWEEN_QUARTERS: f64 = 0.75;
+    let error = (2.0 * 8.0 / f.counts.planned.max(1) as f64).sqrt() * trend.first;
+    let by = trend.last - trend.first;
+    let is_growth = by > GROWTH_ERRORS * error + GROWTH_MIN;
+    if is_growth { by / BETWEEN_QUARTERS } else { 0.0 }
 }
