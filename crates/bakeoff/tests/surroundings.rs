@@ -421,7 +421,7 @@ fn root_a_quota_that_takes_effect_leaves_a_bake_off_without_a_result() {
     let words = ["run", plan.to_str().expect("a plain path"), "--json"];
     let ended = group.run(&lab, &words);
     assert_eq!(ended.code, Some(3), "{}{}", ended.out, ended.err);
-    // It is told before the first trial, too.
+    // The preflight warns before the first trial, too.
     assert_eq!(ended.err.matches("has a CPU quota of 0.1 CPUs").count(), 1, "{}", ended.err);
     let run = json(&ended);
     assert_eq!((&run["state"], &run["cells"]["invalid"]), (&"invalid".into(), &4.into()), "{run}");

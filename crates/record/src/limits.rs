@@ -36,7 +36,7 @@ impl CpuLimits {
         Ok(quota.as_ref().map_or(allowed, |quota| quota.cpus.min(allowed)))
     }
 
-    /// Words about a quota that can take effect in a measurement, before it begins; `None` if there is none,
+    /// Words about a quota that can take effect in a measurement, before it begins; `None` without a quota,
     /// or if the allowed CPUs together cannot exceed it.
     pub fn warning(&self) -> Option<String> {
         let Quota { cpus, cgroup } = self.quota.as_ref().ok()?.as_ref()?;

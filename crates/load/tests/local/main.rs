@@ -138,7 +138,7 @@ fn progress_tells_phases_and_intervals() {
     );
     let shown = |phase| intervals.iter().filter(|i| i.0 == phase).map(|i| i.2).sum::<u64>();
     assert!(shown(M) <= record.counts.done && shown(W) <= 60);
-    // Each interval has the lateness of its own events, and the warm-up has none: a zero would be a claim.
+    // Each interval has the lateness of the events in it, and the warm-up has none: a zero would be a claim.
     assert!(late[..2] == [None; 2] && late[2..].iter().all(Option::is_some), "{late:?}");
     let of_all: u64 = late.into_iter().flatten().sum();
     assert!(of_all.abs_diff(shown(M)) <= 4, "{of_all} of {}", shown(M));

@@ -33,14 +33,14 @@ pub(super) const SUBJECT: Subject = Subject {
     prove,
 };
 
-/// What interrupts the spinning thread.
+/// Source of the interrupts of the spinning thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interrupts {
     /// Almost nothing: shows what the thread loses to the timer and the hypervisor.
     Few,
     /// Softirqs: packets per second, and how many arrive under one interrupt.
     Packets(u64, u16),
-    /// Interrupts whose handlers take long: [`calls`].
+    /// Interrupts with long handlers: [`calls`].
     Calls,
 }
 

@@ -45,7 +45,7 @@ const DESCRIPTORS: u64 = 64;
 /// Maximum depth of a stack, as in `profile.h`.
 pub(super) const FRAMES: usize = 127;
 
-/// As in `profile.h`.
+/// The values of `profile.h`.
 const OUTSIDE: u32 = 256;
 
 /// Loss reasons of `profile.h`, in its order.

@@ -13,14 +13,14 @@ use crate::ticks::SAMPLE_PERIOD_NS;
 
 /// Packets per second on an idle CPU, and how many arrive under one interrupt.
 pub(super) const SOME: (u64, u16) = (100_000, 50);
-/// As many as possible.
+/// The highest rate that the sender reaches.
 pub(super) const ALL: (u64, u16) = (0, 50);
 
 /// `/proc/stat` counts in steps of 10 ms.
 const TICK_S: f64 = 0.01;
 /// At both edges.
 const STEPS_S: f64 = 2.0 * TICK_S;
-/// From idle into a handler and back: the kernel's idle time ends before the first event and begins after the
+/// Transition between idle and a handler: the kernel's idle time ends before the first event and begins after the
 /// last one. On a virtual machine with a busy host.
 const IDLE_EXIT_S: f64 = 3e-6;
 /// Interrupts of the timer: 997 samples, and ticks.
@@ -174,7 +174,7 @@ mod tests {
         let of = |seen: &Seen| verdicts(&of_a_full_cpu("x", Ok(seen)));
         assert_eq!(of(&seen(1.0, 0.999, 0.98, 1.0)), [Pass; 2]);
         assert_eq!(of(&seen(1.0, 0.95, 0.93, 1.0)), [Fail; 2]);
-        // Busy, but by whom is not said.
+        // Busy, but no event names the cause.
         assert_eq!(of(&seen(1.0, 0.999, 0.0, 1.0)), [Pass, Fail]);
         // The sender was too slow.
         assert_eq!(of(&seen(0.9, 0.9, 0.88, 0.9)), [Cannot; 2]);
