@@ -363,3 +363,16 @@ fn a_number_of_events_at_a_rate_lasts_as_long_as_they_take_at_it() {
     assert_eq!(record.measured, Duration::from_secs(1));
     assert_eq!(intervals, [0.5, 0.5]);
 }
+
+#[test]
+fn a_target_that_falls_behind_shows_how_its_backlog_grew() {
+    // Eight commands of 50 ms at a time: at most 160 a second.
+    let record = run(&LoadSettings {
+        pace: support::jittered(240.0),
+        threads: 8,
+        time: Duration::from_secs(3),
+        ..settings("exec:sleep 0.05")
+    });
+    let check = check_of(&record, "achieved-rate");
+    assert!(!check.ok && check.text.contains("; it grew: "), "{}", check.text);
+}
