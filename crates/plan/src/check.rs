@@ -14,6 +14,7 @@ use record::target::{mask_text, whole_lines};
 
 use self::assemble::{Parts, assemble};
 use self::checker::Checker;
+pub(crate) use self::grid::not_compared;
 use self::judge::judge_feasible_metrics;
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human};
 use crate::keys::{self, Kind, Placeholders};
@@ -71,6 +72,7 @@ pub(crate) fn check(
     if !problems.is_empty() {
         return None;
     }
+    let sequential = parsed.design.sequential.as_ref().map(|wanted| wanted.position);
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
     let mut plan = assemble(
         parsed,
@@ -79,6 +81,10 @@ pub(crate) fn check(
         Parts { factors, limits: limits?, judge: judge?, remarks, unsupported },
     )?;
     judge_feasible_metrics(&mut plan, metrics.is_some(), metrics.or(measured)?);
+    if let Some(position) = sequential.filter(|_| plan.drops_by_slope()) {
+        problems.push(Problem { position, kind: judge::no_slope() });
+        return None;
+    }
     Some(plan)
 }
 
