@@ -125,16 +125,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let (mut contests, left_out) = contests(fields, &reference);
     let first = bakeoff.judge.metrics.first().filter(|_| bakeoff.judge.sequential);
     let dropped = first.map_or(Vec::new(), |m| sequential::in_field(&field(*m), &reference, &whole));
-    for contest in &mut contests {
-        if let Some(of) = dropped.iter().find(|of| of.arm == contest.a) {
-            contest.drop_after(of.after_block);
-        } else if first.is_some() && is_over(bakeoff.header.state) && lacks_trials(bakeoff, &contest.a) {
-            contest.uneven = Some(Missing::because(
-                "blocks were not measured, although the configuration is not beaten: which ones may depend on their \
-                 values",
-            ));
-        }
-    }
+    drop_beaten(&mut contests, &dropped, bakeoff);
     let by_first = contests.iter().filter(|c| Some(&c.metric) == first).count()
         + left_out.iter().filter(|out| Some(&out.metric) == first).count();
     let members = contests.len();
@@ -167,12 +158,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
     let gates = gates(bakeoff, &reference, &field);
     let mut slopes = slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha));
-    for slope in &mut slopes {
-        if let (Some(of), Ok(_)) = (dropped.iter().find(|of| of.arm == slope.arm), &slope.interval_s) {
-            slope.interval_s = Err(after(of.after_block));
-        }
-    }
-    withdraw_intervals(&mut cells, &dropped);
+    withdraw_intervals((&mut cells, &mut slopes), &dropped);
     Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
@@ -204,13 +190,32 @@ fn lacks_trials(bakeoff: &Bakeoff, arm: &Levels) -> bool {
     bakeoff.trials.iter().any(|trial| is_of(trial, arm) && !has_ended(trial))
 }
 
+/// Drops the configurations that are beaten, in a sequential design. If another one lacks trials at the end, which
+/// ones may depend on their values.
+fn drop_beaten(contests: &mut [Contest], dropped: &[Dropped], bakeoff: &Bakeoff) {
+    let is_final = bakeoff.judge.sequential && is_over(bakeoff.header.state);
+    for contest in contests {
+        if let Some(of) = dropped.iter().find(|of| of.arm == contest.a) {
+            contest.drop_after(of.after_block);
+        } else if is_final && lacks_trials(bakeoff, &contest.a) {
+            let why = "blocks were not measured, although the configuration is not beaten";
+            contest.uneven = Some(Missing::because(why));
+        }
+    }
+}
+
 /// Removes the intervals of dropped configurations: one for a fixed number of blocks does not hold if the
 /// values end the measurement.
-fn withdraw_intervals(cells: &mut [Cell], dropped: &[Dropped]) {
+fn withdraw_intervals((cells, slopes): (&mut [Cell], &mut [Slope]), dropped: &[Dropped]) {
     for cell in cells {
         let is_its = |of: &&Dropped| of.arm.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
         if let (Some(of), Ok(summary)) = (dropped.iter().find(is_its), &mut cell.summary) {
             summary.interval = Err(after(of.after_block));
+        }
+    }
+    for slope in slopes.iter_mut().filter(|slope| slope.interval_s.is_ok()) {
+        if let Some(of) = dropped.iter().find(|of| of.arm == slope.arm) {
+            slope.interval_s = Err(after(of.after_block));
         }
     }
 }

@@ -48,8 +48,8 @@ pub struct Dropped {
 /// Configurations that the blocks so far have beaten; empty if the design is not sequential.
 ///
 /// A block counts if every trial of the configuration and of the reference in it, and in all blocks before
-/// it, has a value, and if up to it neither side had more repeated trials than a verdict allows. Whether CPU use is a
-/// line over the rates follows from all blocks, so a slope drops nothing.
+/// it, has a value, and if up to it neither side had more repeated trials than a verdict allows. Whether CPU
+/// use is a line over the rates follows from all blocks, so a slope drops nothing.
 pub fn dropped(bakeoff: &Bakeoff) -> Vec<Dropped> {
     let Some(metric) = bakeoff.judge.metrics.first().filter(|_| bakeoff.judge.sequential) else {
         return Vec::new();

@@ -215,8 +215,8 @@ impl Plan {
         Feasibility::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
     }
 
-    /// Whether a sequential design would drop configurations by a slope over several rates. Rates that are found
-    /// for each cell may differ, too.
+    /// Whether a sequential design would drop configurations by a slope over several rates. Rates that are
+    /// found for each cell may differ, too.
     pub(crate) fn drops_by_slope(&self) -> bool {
         let varies = |f: &record::bakeoff::Factor| f.plot == Plot::Sub && f.values.len() > 1;
         let finds = matches!(self.load.rate, Some(ParsedRate::Promise(_)));

@@ -103,8 +103,8 @@ pub(crate) fn is_reference(side: &Levels, factors: &[Factor]) -> bool {
     })
 }
 
-/// Cells in which nothing is compared, because the reference has none in their condition: `arm=b, threads=1 (and
-/// 1 more cells)`; `None` if there is no such cell.
+/// Cells in which nothing is compared, because the reference lacks their condition: `arm=b, threads=1 (and 1
+/// more cells)`; `None` if there is no such cell.
 pub(crate) fn without_reference(cells: &[Levels], factors: &[Factor]) -> Option<String> {
     let sides: Vec<(Levels, Levels)> = cells.iter().map(|cell| split(cell, factors)).collect();
     let known: BTreeSet<&Levels> = sides

@@ -202,8 +202,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The design cannot answer a gate: too few blocks, no configuration to compare, or one that the reference
-    /// lacks a cell for.
+    /// The design cannot answer a gate: too few blocks, no configuration to compare, or a cell that the
+    /// reference lacks.
     pub fn with_gates(&self, gates: &[Gate]) -> Result<Self, ProblemKind> {
         let mut plan = self.clone();
         if self.judge.sequential && !gates.is_empty() {
