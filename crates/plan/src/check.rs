@@ -14,7 +14,6 @@ use record::target::{mask_text, whole_lines};
 
 use self::assemble::{Parts, assemble};
 use self::checker::Checker;
-pub(crate) use self::grid::not_compared;
 use self::judge::judge_feasible_metrics;
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human};
 use crate::keys::{self, Kind, Placeholders};

@@ -14,7 +14,6 @@ use record::target::Target;
 
 pub use self::builds::Build;
 pub use self::rates::RateToFind;
-use crate::check::not_compared;
 use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings, instance_folder};
 use crate::matrix::Limits;
@@ -217,7 +216,7 @@ impl Plan {
             unanswerable(gate, plan.blocks, plan.judge.alpha, &plan.factors).map_or(Ok(()), Err)?;
             let alone = matrix::without_reference(&plan.cells(), &plan.factors);
             let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
-            alone.filter(|_| is_relative).map_or(Ok(()), |cells| Err(not_compared(&cells)))?;
+            alone.filter(|_| is_relative).map_or(Ok(()), |cells| Err(ProblemKind::not_compared(&cells)))?;
             plan.judge.gates.push(*gate);
         }
         Ok(plan)

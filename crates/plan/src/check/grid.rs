@@ -174,7 +174,7 @@ impl Checker<'_> {
             gate.rule.as_ref().is_some_and(|r| matches!(r.value, record::gate::GateRule::NotWorseBy { .. }))
         };
         if let Some(rule) = gates.iter().find(is_relative).and_then(|gate| gate.rule.as_ref()) {
-            self.problem(rule.position, not_compared(&alone));
+            self.problem(rule.position, ProblemKind::not_compared(&alone));
         } else {
             let text = format!("not compared, because the reference has no such cell: {alone}");
             self.remark(position, text);
@@ -202,15 +202,6 @@ impl Checker<'_> {
             let expected = "a rate in numbers: this one is found on the reference, which lacks such a cell";
             self.bad(position, "load.rate", &named(cell), expected);
         }
-    }
-}
-
-/// The problem of a relative gate in a plan in which these cells are not compared.
-pub(crate) fn not_compared(cells: &str) -> ProblemKind {
-    ProblemKind::BadValue {
-        key: "gate.rule".to_owned(),
-        found: format!("no cell of the reference for {cells}"),
-        expected: "an amount, or a plan in which the reference has every cell that others have".to_owned(),
     }
 }
 
