@@ -3,7 +3,7 @@
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial, TrialState, blocks_min};
 use record::missing::{Maybe, Missing};
 
-use crate::cell::{Cell, cells, reference};
+use crate::cell::{Cell, cells, is_loss, reference};
 use crate::contest::{Contest, Field, LeftOut, after, contests, is_over, judged};
 use crate::fallen_out::{FallenOut, fallen_out};
 use crate::gate::{GateResult, gates};
@@ -57,12 +57,12 @@ impl Comparisons {
         let is_sealed = |trial: &Trial| {
             bakeoff.attempts.iter().any(|a| a.trial == trial.index && a.state == TrialState::Sealed)
         };
-        let is_dropped = |trial: &&Trial| {
-            self.dropped.iter().any(|of| {
-                trial.block > of.after_block && of.arm.iter().all(|(k, v)| trial.levels.get(k) == Some(v))
-            })
-        };
-        bakeoff.trials.iter().filter(is_dropped).filter(|trial| !is_sealed(trial)).count()
+        bakeoff.trials.iter().filter(|trial| self.is_dropped(trial) && !is_sealed(trial)).count()
+    }
+
+    /// Whether the configuration of a trial was dropped before its block.
+    pub fn is_dropped(&self, trial: &Trial) -> bool {
+        self.dropped.iter().any(|of| trial.block > of.after_block && is_of(trial, &of.arm))
     }
 
     /// Number of pairs with this verdict.
@@ -125,18 +125,14 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let (mut contests, left_out) = contests(fields, &reference);
     let first = bakeoff.judge.metrics.first().filter(|_| bakeoff.judge.sequential);
     let dropped = first.map_or(Vec::new(), |m| sequential::in_field(&field(*m), &reference, &whole));
-    for contest in &mut contests {
-        if let Some(of) = dropped.iter().find(|of| of.arm == contest.a) {
-            contest.drop_after(of.after_block);
-        }
-    }
+    drop_beaten(&mut contests, &dropped, bakeoff);
     let by_first = contests.iter().filter(|c| Some(&c.metric) == first).count()
         + left_out.iter().filter(|out| Some(&out.metric) == first).count();
     let members = contests.len();
     let beaten: Vec<Option<Estimate>> = contests
         .iter()
         .map(|c| {
-            let decides = c.dropped.is_some() && c.uneven.is_none() && Some(&c.metric) == first;
+            let decides = c.dropped.is_some() && Some(&c.metric) == first;
             decides.then(|| sequential::estimate(c, by_first, &whole)).flatten()
         })
         .collect();
@@ -161,7 +157,8 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         }
     }
     let gates = gates(bakeoff, &reference, &field);
-    withdraw_intervals(&mut cells, &dropped);
+    let mut slopes = slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha));
+    withdraw_intervals((&mut cells, &mut slopes), &dropped);
     Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
@@ -169,7 +166,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         pairs,
         left_out,
         fallen_out: fallen_out(bakeoff, &compared),
-        slopes: slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha)),
+        slopes,
         dropped,
         reference,
         rules,
@@ -180,13 +177,45 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
 }
 
+fn is_of(trial: &Trial, arm: &Levels) -> bool {
+    arm.iter().all(|(name, level)| trial.levels.get(name) == Some(level))
+}
+
+/// Whether a trial of the configuration has no end.
+fn lacks_trials(bakeoff: &Bakeoff, arm: &Levels) -> bool {
+    let has_ended = |trial: &Trial| {
+        let is_end = |state| state == TrialState::Sealed || is_loss(state);
+        bakeoff.attempts.iter().any(|a| a.trial == trial.index && is_end(a.state))
+    };
+    bakeoff.trials.iter().any(|trial| is_of(trial, arm) && !has_ended(trial))
+}
+
+/// Drops the configurations that are beaten, in a sequential design. If another one lacks trials at the end, which
+/// ones may depend on their values.
+fn drop_beaten(contests: &mut [Contest], dropped: &[Dropped], bakeoff: &Bakeoff) {
+    let is_final = bakeoff.judge.sequential && is_over(bakeoff.header.state);
+    for contest in contests {
+        if let Some(of) = dropped.iter().find(|of| of.arm == contest.a) {
+            contest.drop_after(of.after_block);
+        } else if is_final && lacks_trials(bakeoff, &contest.a) {
+            let why = "blocks were not measured, although the configuration is not beaten";
+            contest.uneven = Some(Missing::because(why));
+        }
+    }
+}
+
 /// Removes the intervals of dropped configurations: one for a fixed number of blocks does not hold if the
 /// values end the measurement.
-fn withdraw_intervals(cells: &mut [Cell], dropped: &[Dropped]) {
+fn withdraw_intervals((cells, slopes): (&mut [Cell], &mut [Slope]), dropped: &[Dropped]) {
     for cell in cells {
         let is_its = |of: &&Dropped| of.arm.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
         if let (Some(of), Ok(summary)) = (dropped.iter().find(is_its), &mut cell.summary) {
             summary.interval = Err(after(of.after_block));
+        }
+    }
+    for slope in slopes.iter_mut().filter(|slope| slope.interval_s.is_ok()) {
+        if let Some(of) = dropped.iter().find(|of| of.arm == slope.arm) {
+            slope.interval_s = Err(after(of.after_block));
         }
     }
 }

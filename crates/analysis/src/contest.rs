@@ -56,6 +56,8 @@ pub(crate) struct Field<'a> {
     pub(crate) cells: Vec<&'a Cell>,
     pub(crate) conditions: Vec<Levels>,
     pub(crate) compared: Vec<Levels>,
+    /// Whether the values are slopes over the rates.
+    pub(crate) is_slopes: bool,
 }
 
 impl<'a> Field<'a> {
@@ -77,7 +79,7 @@ impl<'a> Field<'a> {
             None => cells.iter().filter(|c| c.metric == metric).collect(),
         };
         let (conditions, compared) = (combinations(bakeoff, &conditions), combinations(bakeoff, compared));
-        Self { metric, cells, conditions, compared }
+        Self { metric, cells, conditions, compared, is_slopes: slopes.is_some() }
     }
 
     /// The cell of a side in a condition; `None` if the design has none. A cell with further factors, which
@@ -94,10 +96,24 @@ impl<'a> Field<'a> {
     /// that both have: with more conditions, one side would have more failures. Summed, because a rare
     /// failure may be seldom in each condition; abandoned ones count, because a crash of the machine leaves
     /// no failure.
-    fn redone(&self, a: &Levels, b: &Levels) -> (usize, usize) {
-        let both = self.conditions.iter().filter_map(|c| self.cell(a, c).zip(self.cell(b, c)));
-        let of = |cell: &Cell| cell.redone.union(&cell.abandoned).count();
-        both.fold((0, 0), |sum, (a, b)| (sum.0 + of(a), sum.1 + of(b)))
+    ///
+    /// - `until`: the last block that counts.
+    fn redone(&self, a: &Levels, b: &Levels, until: u32) -> (usize, usize) {
+        let of = |cell: &Cell| cell.redone.union(&cell.abandoned).filter(|block| **block <= until).count();
+        self.both(a, b).fold((0, 0), |sum, (a, b)| (sum.0 + of(a), sum.1 + of(b)))
+    }
+
+    /// The cells of two sides, for each condition that both have.
+    fn both(&self, a: &Levels, b: &Levels) -> impl Iterator<Item = (&'a Cell, &'a Cell)> {
+        self.conditions.iter().filter_map(|c| self.cell(a, c).zip(self.cell(b, c)))
+    }
+
+    /// Whether the blocks up to this one, in which both sides lost no trial, have no more repeated trials of
+    /// one side than a verdict allows.
+    pub(crate) fn is_even(&self, a: &Levels, reference: &Levels, until: u32) -> bool {
+        let total = self.redone(a, reference, until);
+        let redone = |cell: &Cell| cell.redone.range(..=until).count();
+        self.both(a, reference).all(|(a, b)| unevenly_redone((redone(a), redone(b)), total).is_none())
     }
 
     pub(crate) fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
@@ -106,7 +122,7 @@ impl<'a> Field<'a> {
             for a in self.compared.iter().filter(|a| *a != reference) {
                 let sides = self.cell(a, condition).zip(self.cell(reference, condition));
                 let Some((one, other)) = sides else { continue };
-                let redone = self.redone(a, reference);
+                let redone = self.redone(a, reference, u32::MAX);
                 contests.push(match one.unable().or(other.unable()) {
                     None => Ok(Contest::of(one, other, a.clone(), condition.clone(), redone)),
                     Some(why) => Err(LeftOut {
@@ -149,6 +165,28 @@ fn p_of_shares(a: usize, b: usize) -> f64 {
     (2.0 * tail * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))).min(1.0)
 }
 
+/// Reason to refuse a verdict because the trials of one side were repeated more often.
+///
+/// - `here`, `total`: repeated trials of either side in the condition, and those over all conditions, with
+///   the abandoned ones.
+fn unevenly_redone(here: (usize, usize), total: (usize, usize)) -> Option<Missing> {
+    if here.0.abs_diff(here.1) > REDONE_MORE_MAX {
+        return Some(Missing::because(format!(
+            "unevenly repeated trials: in {} the configuration's failed first, in {} the reference's; \
+             the values may be biased",
+            blocks_word(here.0),
+            blocks_word(here.1)
+        )));
+    }
+    (p_of_shares(total.0, total.1) <= REDONE_P_MIN).then(|| {
+        Missing::because(format!(
+            "unevenly repeated trials, over all conditions: {} of the configuration failed or were \
+             abandoned first, {} of the reference",
+            total.0, total.1
+        ))
+    })
+}
+
 impl Contest {
     /// - `redone`: trials of either side, over all conditions, that failed or were abandoned before one was
     ///   sealed.
@@ -163,7 +201,6 @@ impl Contest {
                 _ => {}
             }
         }
-        let (redone_a, redone_b) = (a.redone.len(), b.redone.len());
         let uneven = if lost_by_a + lost_by_b > 0 {
             Some(Missing::because(format!(
                 "unevenly lost trials: in {} only the configuration's, in {} only the reference's; the \
@@ -171,21 +208,8 @@ impl Contest {
                 blocks_word(lost_by_a),
                 blocks_word(lost_by_b)
             )))
-        } else if redone_a.abs_diff(redone_b) > REDONE_MORE_MAX {
-            Some(Missing::because(format!(
-                "unevenly repeated trials: in {} the configuration's failed first, in {} the reference's; \
-                 the values may be biased",
-                blocks_word(redone_a),
-                blocks_word(redone_b)
-            )))
-        } else if p_of_shares(redone.0, redone.1) <= REDONE_P_MIN {
-            Some(Missing::because(format!(
-                "unevenly repeated trials, over all conditions: {} of the configuration failed or were \
-                 abandoned first, {} of the reference",
-                redone.0, redone.1
-            )))
         } else {
-            None
+            unevenly_redone((a.redone.len(), b.redone.len()), redone)
         };
         Self { a: side, levels, metric: a.metric, blocks, uneven, dropped: None }
     }
@@ -204,10 +228,10 @@ impl Contest {
         }
     }
 
-    /// Drops the configuration after a block: later blocks do not count.
+    /// Drops the configuration after a block: later blocks do not count. Those before are even.
     pub(crate) fn drop_after(&mut self, block: u32) {
         self.blocks.retain(|(number, ..)| *number <= block);
-        self.dropped = Some(block);
+        (self.dropped, self.uneven) = (Some(block), None);
     }
 
     pub(crate) fn means(&self) -> Maybe<(f64, f64)> {

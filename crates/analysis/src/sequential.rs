@@ -48,7 +48,8 @@ pub struct Dropped {
 /// Configurations that the blocks so far have beaten; empty if the design is not sequential.
 ///
 /// A block counts if every trial of the configuration and of the reference in it, and in all blocks before
-/// it, has a value.
+/// it, has a value, and if up to it neither side had more repeated trials than a verdict allows. Whether CPU
+/// use is a line over the rates follows from all blocks, so a slope drops nothing.
 pub fn dropped(bakeoff: &Bakeoff) -> Vec<Dropped> {
     let Some(metric) = bakeoff.judge.metrics.first().filter(|_| bakeoff.judge.sequential) else {
         return Vec::new();
@@ -71,11 +72,21 @@ pub(crate) fn in_field(field: &Field<'_>, reference: &Levels, rules: &Rules) -> 
     let all = field.contests(reference);
     let members = all.len();
     let edge = rules.edge(field.metric);
+    if field.is_slopes {
+        return Vec::new();
+    }
     let arm = |arm: &&Levels| {
         let own = all.iter().filter(|contest| contest.as_ref().map_or_else(|out| &out.a, |c| &c.a) == *arm);
         let own: Result<Vec<&Contest>, _> = own.map(Result::as_ref).collect();
         let pairs: Vec<Vec<(u32, f64, f64)>> = own.ok()?.into_iter().map(losses).collect();
-        let after_block = beaten_after(&pairs, edge, level(rules.alpha, members), blocks_min(rules.alpha))?;
+        let mut first = blocks_min(rules.alpha);
+        let after_block = loop {
+            let block = beaten_after(&pairs, edge, level(rules.alpha, members), first)?;
+            if field.is_even(arm, reference, block) {
+                break block;
+            }
+            first = block + 1;
+        };
         Some(Dropped { arm: (*arm).clone(), after_block, metric: field.metric })
     };
     field.compared.iter().filter(|side| *side != reference).filter_map(|side| arm(&side)).collect()

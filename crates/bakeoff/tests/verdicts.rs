@@ -260,6 +260,20 @@ metrics = ["throughput"]
     assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
     assert!(again.out.contains("was dropped after block 6 of 7"), "{}", again.out);
     assert!(!again.out.contains("no sealed run"), "{}", again.out);
+    // A process that died before the last line about block 6: its run decides as soon as it is adopted.
+    let journals = lab.archived_bytes().into_iter().filter(|(path, _)| path.ends_with("events.jsonl"));
+    let (path, bytes) = journals.last().expect("a journal");
+    let text = String::from_utf8(bytes).expect("lines of text");
+    let is_end = |line: &&str| line.contains("\"trial\":11,") && line.contains("trial-sealed");
+    let kept: String = text.split_inclusive('\n').take_while(|line| !is_end(line)).collect();
+    assert!(kept.len() < text.len(), "{text}");
+    std::fs::write(&path, kept).expect("the archive is ours");
+    let adopted = lab.json(&["resume", id]);
+    assert_eq!(
+        (adopted["cells"]["sealed"].as_u64(), &adopted["dropped"]),
+        (sealed, &run["dropped"]),
+        "{adopted}"
+    );
 }
 
 fn git(folder: &std::path::Path, words: &[&str]) {
@@ -363,6 +377,14 @@ fn each_revision_is_built_once_and_its_failure_is_named() {
     assert!(failed.err.contains(why), "{}", failed.err);
     let empty = builds.run(TWO, "true", "");
     assert!(empty.code == Some(5) && empty.err.contains("wrote nothing to {build}"), "{}", empty.err);
+    // A bake-off that could not build can be resumed, but not with another value of `build.env`.
+    let begun = builds.run(TWO, &format!("test x$FLAVOR = xb || exit 3; {command}"), "");
+    assert_eq!(begun.code, Some(5), "{}", begun.err);
+    let mut resume = builds.lab.command(&["resume", "latest"]);
+    resume.env("XDG_CACHE_HOME", builds.cache.path()).env("FLAVOR", "b");
+    let resumed = Ended::of(resume.output().expect("the binary starts"));
+    assert_eq!((resumed.code, builds.times()), (Some(2), 4), "{}", resumed.err);
+    assert!(resumed.err.contains("a value of `build.env` (FLAVOR)"), "{}", resumed.err);
     let unknown = builds.run(r#""v1", "v9""#, &command, "");
     assert_eq!(unknown.code, Some(2), "{}", unknown.err);
     assert!(unknown.err.contains("the revision `v9`"), "{}", unknown.err);

@@ -71,6 +71,7 @@ pub(crate) fn check(
     if !problems.is_empty() {
         return None;
     }
+    let sequential = parsed.design.sequential.as_ref().map(|wanted| wanted.position);
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
     let mut plan = assemble(
         parsed,
@@ -79,6 +80,10 @@ pub(crate) fn check(
         Parts { factors, limits: limits?, judge: judge?, remarks, unsupported },
     )?;
     judge_feasible_metrics(&mut plan, metrics.is_some(), metrics.or(measured)?);
+    if let Some(position) = sequential.filter(|_| plan.drops_by_slope()) {
+        problems.push(Problem { position, kind: judge::no_slope() });
+        return None;
+    }
     Some(plan)
 }
 

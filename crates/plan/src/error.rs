@@ -39,6 +39,18 @@ pub struct Problem {
     pub kind: ProblemKind,
 }
 
+impl ProblemKind {
+    /// The problem of a relative gate in a plan in which these cells are not compared.
+    pub(crate) fn not_compared(cells: &str) -> Self {
+        Self::BadValue {
+            key: "gate.rule".to_owned(),
+            found: format!("no cell of the reference for {cells}"),
+            expected: "an amount, or a plan in which the reference has every cell that others have"
+                .to_owned(),
+        }
+    }
+}
+
 impl Problem {
     /// Table and key that an unknown key probably misspells.
     fn misspelled(&self) -> Option<(String, String)> {

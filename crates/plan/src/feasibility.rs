@@ -215,6 +215,16 @@ impl Plan {
         Feasibility::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
     }
 
+    /// Whether a sequential design would drop configurations by a slope over several rates. Rates that are
+    /// found for each cell may differ, too.
+    pub(crate) fn drops_by_slope(&self) -> bool {
+        let varies = |f: &record::bakeoff::Factor| f.plot == Plot::Sub && f.values.len() > 1;
+        let finds = matches!(self.load.rate, Some(ParsedRate::Promise(_)));
+        self.judge.sequential
+            && self.judge.metrics.first() == Some(&Metric::CpuPerEvent)
+            && (self.rate_factor().is_some() || finds && self.factors.iter().any(varies))
+    }
+
     /// Sub-plot factor that alone determines the rate, if it has several levels.
     fn rate_factor(&self) -> Option<&str> {
         let names: Vec<&str> = match &self.load.rate {
@@ -317,5 +327,21 @@ mod tests {
         assert_eq!(slope.comparisons(), 1);
         let points = plan("target = \"exec:true\"", "metrics = [\"cpu-per-event\"]");
         assert_eq!(points.comparisons(), 3);
+        // A slope cannot drop a configuration: whether CPU use is a line is known from all blocks.
+        let only = "metrics = [\"cpu-per-event\"]";
+        let sequential = |plan: &Plan, metrics: &str| {
+            let text =
+                plan.text().replace("blocks = 6", "blocks = 9\nsequential = true").replace(only, metrics);
+            crate::read(&text, "t.toml").map(drop).map_err(|errors| errors.to_string())
+        };
+        for metrics in [only, ""] {
+            let refused = sequential(&slope, metrics).unwrap_err();
+            assert!(
+                refused.starts_with("t.toml:12:") && refused.contains("a first metric other"),
+                "{refused}"
+            );
+        }
+        assert_eq!(sequential(&slope, "metrics = [\"throughput\", \"cpu-per-event\"]"), Ok(()));
+        assert_eq!(sequential(&points, only), Ok(()));
     }
 }

@@ -320,7 +320,7 @@ pub(crate) const TABLES: &[Table] = &[
                 WITHOUT_IT_NONE,
                 "[\"throughput\", \"p99\"]",
                 "metrics that must be steady before measurement starts, compared in batches of 5 s or of a \
-                 twentieth of `max`",
+                 twentieth of `max`; a p99 is judged if batches have at least 100 events",
             ),
         ],
     },

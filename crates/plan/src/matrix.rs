@@ -103,6 +103,23 @@ pub(crate) fn is_reference(side: &Levels, factors: &[Factor]) -> bool {
     })
 }
 
+/// Cells in which nothing is compared, because the reference lacks their condition: `arm=b, threads=1 (and 1
+/// more cells)`; `None` if there is no such cell.
+pub(crate) fn without_reference(cells: &[Levels], factors: &[Factor]) -> Option<String> {
+    let sides: Vec<(Levels, Levels)> = cells.iter().map(|cell| split(cell, factors)).collect();
+    let known: BTreeSet<&Levels> = sides
+        .iter()
+        .filter(|(side, _)| is_reference(side, factors))
+        .map(|(_, condition)| condition)
+        .collect();
+    let is_alone =
+        |(side, condition): &(Levels, Levels)| !is_reference(side, factors) && !known.contains(condition);
+    let alone: Vec<&Levels> =
+        cells.iter().zip(&sides).filter(|(_, sides)| is_alone(sides)).map(|(cell, _)| cell).collect();
+    let more = if alone.len() > 1 { format!(" (and {} more cells)", alone.len() - 1) } else { String::new() };
+    Some(format!("{}{more}", named(alone.first()?)))
+}
+
 /// Factors in an order in which each follows those that it exists below. A circle of factors is refused when
 /// the plan is checked; here its factors follow in the order of the plan.
 fn parents_first<'a>(factors: &'a [Factor], limits: &Limits) -> Vec<&'a Factor> {

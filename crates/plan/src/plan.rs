@@ -201,7 +201,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The design cannot answer a gate: too few blocks, or no configuration to compare.
+    /// The design cannot answer a gate: too few blocks, no configuration to compare, or a cell that the
+    /// reference lacks.
     pub fn with_gates(&self, gates: &[Gate]) -> Result<Self, ProblemKind> {
         let mut plan = self.clone();
         if self.judge.sequential && !gates.is_empty() {
@@ -213,6 +214,9 @@ impl Plan {
         }
         for gate in gates {
             unanswerable(gate, plan.blocks, plan.judge.alpha, &plan.factors).map_or(Ok(()), Err)?;
+            let alone = matrix::without_reference(&plan.cells(), &plan.factors);
+            let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
+            alone.filter(|_| is_relative).map_or(Ok(()), |cells| Err(ProblemKind::not_compared(&cells)))?;
             plan.judge.gates.push(*gate);
         }
         Ok(plan)

@@ -125,7 +125,7 @@ fn headline(
             "The bake-off is {}{reason}: {sealed} of {} cells are sealed. Their numbers are shown, and no claim is made before \
              the last trial.",
             bakeoff.header.state.word(),
-            bakeoff.trials.len()
+            bakeoff.trials.len() - comparisons.dropped_trials(bakeoff)
         ),
         Standing::Exploratory if bakeoff.blocks >= comparisons.blocks_min => {
             "The plan is labelled exploratory: the numbers are shown, and no claim is made.".to_owned()
@@ -283,12 +283,18 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
         }
     }
     caveats.extend(comparisons.dropped.iter().map(|of| {
+        let mut pairs = pairs_of(comparisons, of.metric, &of.arm);
+        let why = if pairs.all(|pair| pair.verdict == Verdict::Worse) {
+            ": it is worse than the reference in throughput; its other metrics have no verdict"
+        } else {
+            " by its throughput; no claim is made of it"
+        };
         format!(
-            "{} was dropped after block {} of {}: it is worse than the reference in {}; its other metrics have no verdict.",
+            "{} was dropped after block {} of {}{}.",
             configuration(&of.arm),
             of.after_block,
             bakeoff.blocks,
-            metric_name(of.metric)
+            why.replace("throughput", metric_name(of.metric))
         )
     }));
     caveats.extend(fallen_out(comparisons));

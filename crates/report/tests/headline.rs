@@ -201,3 +201,33 @@ fn a_configuration_that_lacks_conditions_is_not_better_everywhere() {
     let html = render(&page::bakeoff(&bakeoff, &comparisons), Form::Html);
     assert!(html.contains("measures 8 of the 9 combinations"));
 }
+
+/// `wal` is a fifth slower: it is dropped after six of ten blocks. Its other trials are not missing.
+#[test]
+fn dropped_trials_are_not_missing_and_only_a_verdict_says_worse() {
+    let effect_ln = |value: usize, _: u32| if value == 1 { -0.2 } else { 0.0 };
+    let mut bakeoff = Recipe { blocks: 10, effect_ln, with_trouble: false, ..Recipe::journal() }.bake();
+    bakeoff.judge.sequential = true;
+    let is_left_out = |t: &&record::bakeoff::Trial| t.block > 6 && t.levels["journal_mode"] == "wal";
+    let left_out: Vec<u32> = bakeoff.trials.iter().filter(is_left_out).map(|t| t.index).collect();
+    bakeoff.attempts.retain(|attempt| !left_out.contains(&attempt.trial));
+    let told = |bakeoff: &Bakeoff| {
+        let comparisons = compare(bakeoff);
+        let told = claim(bakeoff, &comparisons);
+        let page = render(&page::bakeoff(bakeoff, &comparisons), Form::Markdown);
+        assert!(!page.contains("These cells have no sealed run"), "{page}");
+        (told.headline, told.caveats.join(" "))
+    };
+    let (_, caveats) = told(&bakeoff);
+    assert!(
+        caveats.contains("dropped after block 6 of 10: it is worse than the reference in throughput"),
+        "{caveats}"
+    );
+    bakeoff.exploratory = true;
+    let (_, caveats) = told(&bakeoff);
+    assert!(caveats.contains("dropped after block 6 of 10 by its throughput; no claim"), "{caveats}");
+    assert!(!caveats.contains("worse"), "{caveats}");
+    bakeoff.header.state = record::run::RunState::Interrupted;
+    let (headline, _) = told(&bakeoff);
+    assert!(headline.contains("48 of 48 cells are sealed"), "{headline}");
+}

@@ -60,7 +60,7 @@ struct Source {
 ///
 /// # Errors
 ///
-/// The repository or the revision is not there.
+/// The repository or the revision is not there, or a bake-off that is resumed would build something else.
 pub(crate) fn contents(
     plan: &Plan,
     file: Option<&Path>,
@@ -84,7 +84,9 @@ pub(crate) fn contents(
         let environment: Vec<(String, String)> =
             names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
         let key = key(&build, source.as_ref(), &environment);
-        found.push(Content { levels, source, environment, key });
+        let content = Content { levels, source, environment, key };
+        before.map_or(Ok(()), |before| same(&content, &build.env, before))?;
+        found.push(content);
     }
     Ok(found)
 }
@@ -120,12 +122,26 @@ fn key(build: &Build, source: Option<&Source>, environment: &[(String, String)])
 
 /// Returns the facts about what is built for each configuration.
 pub(crate) fn facts(contents: &[Content]) -> BTreeMap<String, record::missing::Maybe<String>> {
-    let fact = |content: &Content| {
-        let of = content.source.as_ref().map(|s| format!("commit {}, tree {}, ", s.commit, s.tree));
-        let text = format!("{}key {}", of.unwrap_or_default(), content.key);
-        (format!("{FACT}{}", named(&content.levels)), Ok(text))
-    };
+    let fact = |content: &Content| (format!("{FACT}{}", named(&content.levels)), Ok(text(content)));
     contents.iter().map(fact).collect()
+}
+
+fn text(content: &Content) -> String {
+    let of = content.source.as_ref().map(|s| format!("commit {}, tree {}, ", s.commit, s.tree));
+    format!("{}key {}", of.unwrap_or_default(), content.key)
+}
+
+/// Checks that a bake-off that is resumed builds what it began with: another build is another configuration.
+fn same(content: &Content, names: &[String], before: &Environment) -> Result<(), RunnerError> {
+    if fact(before, &content.levels) == Some(text(content).as_str()) {
+        return Ok(());
+    }
+    let differs = if names.is_empty() {
+        "the machine's architecture".to_owned()
+    } else {
+        format!("a value of `build.env` ({}), or the machine's architecture", names.join(", "))
+    };
+    Err(RunnerError::AnotherBuild { what: named(&content.levels), differs })
 }
 
 /// Returns the commit of a configuration from the facts of its bake-off.

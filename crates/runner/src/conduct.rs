@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use analysis::sequential::Dropped;
 use archive::{Archive, ArchiveError, JournalEvent, Step};
 use load::Stop;
 use nix::unistd::geteuid;
@@ -16,6 +17,7 @@ use record::missing::Missing;
 use record::run::{RunHeader, RunId, RunKind};
 
 use crate::account::Account;
+use crate::begun::{archived_plan, plan_file};
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::build::{Builder, Content};
@@ -23,7 +25,7 @@ use crate::error::RunnerError;
 use crate::fingerprint::FirstPrograms;
 use crate::ledger::{AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
 use crate::machine::Machine;
-use crate::options::{Options, approve, other_writer_of, own_text};
+use crate::options::{Options, approve, other_writer_of};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::process::{Waited, wait_for};
 use crate::script::{UnrunScript, with_script};
@@ -159,7 +161,7 @@ pub fn resume(
     approve(id, stranger.or(of_script).or(of_build), plan.text(), lines, options.trust)?;
     let journal = rounds::open(journal, on_event)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
-    ledger.drop_trials(&analysis::sequential::dropped(&bakeoff));
+    ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?);
     let is_over = ledger.next().is_none();
     let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
@@ -253,18 +255,12 @@ impl Conductor<'_> {
 
     /// Drops the configurations that the blocks so far have beaten, in a sequential design.
     fn drop_beaten(&mut self) -> Result<(), RunnerError> {
-        if self.plan.judge().sequential {
-            let bakeoff = self.archive.bakeoff(self.ledger.id)?;
-            let dropped = analysis::sequential::dropped(&bakeoff);
-            for of in self.ledger.drop_trials(&dropped) {
-                let arm: Vec<String> = of.arm.iter().map(|(name, level)| format!("{name}={level}")).collect();
-                (self.on_event)(&Event::Note(&format!(
-                    "{} is dropped after block {}: it is worse than the reference in {}",
-                    arm.join(", "),
-                    of.after_block,
-                    of.metric.word()
-                )));
-            }
+        let dropped = beaten(self.archive, self.ledger.id, self.plan.judge().sequential)?;
+        for of in self.ledger.drop_trials(&dropped) {
+            let arm: Vec<String> = of.arm.iter().map(|(name, level)| format!("{name}={level}")).collect();
+            let (arm, block, metric) = (arm.join(", "), of.after_block, of.metric.word());
+            let note = format!("{arm} is dropped after block {block}: it is beaten in {metric}");
+            (self.on_event)(&Event::Note(&note));
         }
         Ok(())
     }
@@ -325,6 +321,15 @@ impl Conductor<'_> {
         };
         self.ledger.end(trial, end, self.on_event)
     }
+}
+
+/// Returns the configurations that the archived blocks have beaten. The run that decides may be one that was
+/// just adopted.
+fn beaten(archive: &Archive, id: RunId, is_sequential: bool) -> Result<Vec<Dropped>, RunnerError> {
+    if !is_sequential {
+        return Ok(Vec::new());
+    }
+    Ok(analysis::sequential::dropped(&archive.bakeoff(id)?))
 }
 
 /// Notes the facts about the machine that have changed since the bake-off began.
@@ -551,67 +556,10 @@ fn planned(plan: &Plan, options: &Options, environment: Environment) -> Result<B
     })
 }
 
-/// Returns the text with the plan's checksum, and its name.
-fn plan_text(
-    bakeoff: &Bakeoff,
-    options: &Options,
-    journal: &[JournalEvent],
-) -> Result<(String, String), RunnerError> {
-    let (id, sha256) = (bakeoff.header.id, bakeoff.plan_sha256.clone());
-    if let Some(path) = &options.plan_file {
-        let text = fs::read_to_string(path);
-        let text = text.map_err(|source| RunnerError::PlanFile { path: path.clone(), source })?;
-        let (file, found) = (path.display().to_string(), plan::sha256(&text));
-        if found == sha256 {
-            return Ok((text, file));
-        }
-        return Err(RunnerError::AnotherPlan { id, file, found, sha256 });
-    }
-    if plan::sha256(&bakeoff.plan_text) == sha256 {
-        return Ok((bakeoff.plan_text.clone(), format!("the plan of {id}")));
-    }
-    let own = plan_file(journal);
-    let text = own.as_ref().and_then(|path| own_text(path));
-    match (text.filter(|text| plan::sha256(text) == sha256), own) {
-        (Some(text), Some(file)) => Ok((text, file.display().to_string())),
-        (_, tried) => {
-            let tried = tried.map(|path| path.display().to_string());
-            Err(RunnerError::PlanMasked { id, tried, sha256 })
-        }
-    }
-}
-
-/// Returns the path of the plan's own file, as the journal has it.
-fn plan_file(journal: &[JournalEvent]) -> Option<PathBuf> {
-    journal.iter().rev().find_map(|event| match &event.step {
-        Step::PlanFile { path } => Some(PathBuf::from(path)),
-        _ => None,
-    })
-}
-
 /// Returns the author's key points. They are read now, so the page can be rendered again without the file.
 fn notes(plan: &Plan) -> Result<Option<String>, RunnerError> {
     let Some(file) = plan.notes_path() else { return Ok(None) };
     let folder = Path::new(plan.name()).parent().map(PathBuf::from).unwrap_or_default();
     let path = folder.join(file);
     fs::read_to_string(&path).map(Some).map_err(|source| RunnerError::Notes { path, source })
-}
-
-/// Returns the plan as it was begun: from the file that the user named, from the archive or, if that text is
-/// masked, from the plan's own file.
-fn archived_plan(
-    bakeoff: &Bakeoff,
-    options: &Options,
-    journal: &[JournalEvent],
-) -> Result<Plan, RunnerError> {
-    let id = bakeoff.header.id;
-    let (text, name) = plan_text(bakeoff, options, journal)?;
-    let plan = plan::read(&text, &name).map_err(|source| RunnerError::ArchivedPlan { id, source })?;
-    let repetition = bakeoff.header.labels.get(AGAINST_ITSELF).and_then(|number| number.parse().ok());
-    let plan = repetition.map_or(plan.clone(), |number| plan.against_itself(number));
-    let plan = if bakeoff.header.labels.contains_key(SHORTENED) { plan.shortened() } else { plan };
-    if plan.trials() != bakeoff.trials {
-        return Err(RunnerError::AnotherOrder { id, version: bakeoff.header.tool_version.clone() });
-    }
-    Ok(plan)
 }

@@ -141,6 +141,16 @@ pub enum RunnerError {
         /// Reason.
         reason: String,
     },
+    /// A bake-off that is resumed would build something else than it began with.
+    #[error(
+        "the bake-off cannot be resumed: the build of {what} would be another one: {differs} has changed"
+    )]
+    AnotherBuild {
+        /// Configuration.
+        what: String,
+        /// What differs.
+        differs: String,
+    },
     /// A command of `[build]` failed.
     #[error("cannot build {what}: {reason}")]
     Build {
@@ -271,6 +281,7 @@ impl RunnerError {
             | Self::Untrusted { .. }
             | Self::AnotherOrder { .. }
             | Self::AnotherScript { .. }
+            | Self::AnotherBuild { .. }
             | Self::ScriptFile { .. }
             | Self::NoCommand { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,

@@ -12,6 +12,7 @@
 
 mod account;
 mod around;
+mod begun;
 mod beside;
 mod budget;
 mod build;

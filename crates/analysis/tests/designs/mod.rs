@@ -185,9 +185,91 @@ fn a_dropped_configuration_is_worse_by_the_first_metric_and_has_no_other_verdict
         cell.summary.as_ref().unwrap().interval.is_ok()
     };
     assert!(interval("memory") && !interval("wal"));
+    // Two of its trials failed first: it is dropped only once the blocks are even, or not at all.
+    let mut redone = whole.clone();
+    for block in [1, 2] {
+        let is_it = |t: &&record::bakeoff::Trial| {
+            t.block == block && t.levels["journal_mode"] == "wal" && t.levels["threads"] == "1"
+        };
+        let index = redone.trials.iter().find(is_it).unwrap().index;
+        let at = redone.attempts.iter().position(|a| a.trial == index).unwrap();
+        let mut before = redone.attempts[at].clone();
+        (before.state, before.run) = (TrialState::Failed, None);
+        redone.attempts.insert(at, before);
+    }
+    assert_eq!(sequential::dropped(&redone), []);
+    // Failures in later blocks change nothing of what was decided.
+    let mut late = whole.clone();
+    for trial in whole.trials.iter().filter(|t| t.block > 6 && t.levels["journal_mode"] == "wal") {
+        let at = late.attempts.iter().position(|a| a.trial == trial.index).unwrap();
+        let mut before = late.attempts[at].clone();
+        (before.state, before.run) = (TrialState::Failed, None);
+        late.attempts.insert(at, before);
+    }
+    assert_eq!(sequential::dropped(&late), found);
+    assert_eq!(compare(&late).count(Verdict::Worse), compare(&whole).count(Verdict::Worse));
     // A trial was lost: the blocks with a value are a selection, and nothing is dropped.
     for attempt in of_one_cell(&mut stopped).skip(2).take(1) {
         attempt.state = TrialState::Invalid;
     }
     assert_eq!(sequential::dropped(&stopped), []);
+    // What was left out all the same is no result of a design with six blocks.
+    for pair in compare(&stopped).pairs.iter().filter(|pair| pair.a["journal_mode"] == "wal") {
+        assert!(pair.estimate.as_ref().unwrap_err().reason.contains("not beaten"), "{pair:?}");
+    }
+}
+
+/// `wal` needs more CPU per event. A sequential design that was begun before `plan check` refused slopes left
+/// out its blocks after the sixth.
+#[test]
+fn a_slope_drops_nothing_and_its_missing_blocks_are_no_selection() {
+    let recipe = Recipe { blocks: 8, with_trouble: false, ..Recipe::journal() };
+    let mut bakeoff = recipe.bake();
+    let levels: Vec<Levels> = bakeoff.trials.iter().map(|trial| trial.levels.clone()).collect();
+    for (i, attempt) in (0_u32..).zip(bakeoff.attempts.iter_mut()) {
+        let levels = &levels[attempt.trial as usize];
+        let run = attempt.run.as_mut().unwrap();
+        let load = run.load.as_mut().unwrap();
+        let per_s = 100.0 * levels["threads"].parse::<f64>().unwrap();
+        load.settings.pace = Loop::Open(OpenLoop::plain(per_s));
+        load.achieved_per_s = per_s;
+        (load.counts.planned, load.counts.unfinished) = (per_s as u64 * 10, 0);
+        load.counts.done = load.counts.planned;
+        let each = if levels["journal_mode"] == "wal" { 2e-3 } else { 1e-3 };
+        let noise = 1.0 + 0.001 * f64::from(i * 7 % 5);
+        run.server_cpu.as_mut().unwrap().cpu_s = 10.0 * (0.01 + each * per_s) * noise;
+    }
+    bakeoff.judge.metrics = vec![Metric::CpuPerEvent, Metric::P99];
+    let whole = compare(&bakeoff);
+    assert_eq!((whole.pairs[0].verdict, whole.slopes.len()), (Verdict::Worse, 2), "{:?}", whole.pairs[0]);
+    bakeoff.judge.sequential = true;
+    assert_eq!(sequential::dropped(&bakeoff), []);
+    assert_eq!(compare(&bakeoff).pairs[0].verdict, Verdict::Worse);
+    let later: BTreeSet<u32> = bakeoff
+        .trials
+        .iter()
+        .filter(|t| t.block > 6 && t.levels["journal_mode"] == "wal")
+        .map(|t| t.index)
+        .collect();
+    bakeoff.attempts.retain(|attempt| !later.contains(&attempt.trial));
+    let pairs = compare(&bakeoff).pairs;
+    assert!(
+        pairs.iter().all(|pair| pair.verdict == Verdict::Inconclusive && pair.estimate.is_err()),
+        "{pairs:?}"
+    );
+    // By another first metric it is dropped, and its slope has no interval either.
+    bakeoff.judge.metrics = vec![Metric::P99, Metric::CpuPerEvent];
+    for attempt in &mut bakeoff.attempts {
+        let run = attempt.run.as_mut().unwrap();
+        let load = run.load.as_mut().unwrap();
+        if levels[attempt.trial as usize]["journal_mode"] == "wal" {
+            let mut slow = record::histogram::Histogram::new();
+            slow.record_n(90_000_000, 12_000);
+            load.service = slow.into();
+        }
+    }
+    let comparisons = compare(&bakeoff);
+    assert_eq!(comparisons.dropped.len(), 1, "{:?}", comparisons.pairs);
+    let [reference, dropped] = &comparisons.slopes[..] else { panic!("{:?}", comparisons.slopes) };
+    assert!(reference.interval_s.is_ok() && dropped.interval_s.is_err(), "{dropped:?}");
 }

@@ -161,39 +161,22 @@ impl Checker<'_> {
 
     /// Checks that the reference is measured, and remarks on cells that nothing is compared with.
     fn compared(&mut self, position: Position, cells: &[Levels], factors: &[Factor], gates: &[ParsedGate]) {
-        let sides: Vec<(Levels, Levels)> = cells.iter().map(|cell| matrix::split(cell, factors)).collect();
-        let is_reference = |side: &Levels| matrix::is_reference(side, factors);
-        let known: BTreeSet<&Levels> =
-            sides.iter().filter(|(side, _)| is_reference(side)).map(|(_, condition)| condition).collect();
-        if known.is_empty() {
+        let is_reference = |cell: &Levels| matrix::is_reference(&matrix::split(cell, factors).0, factors);
+        if !cells.iter().any(is_reference) {
             let of = factors.iter().filter_map(|f| Some((f.name.clone(), f.reference.clone()?)));
             let reference = named(&of.collect::<Levels>());
             let expected = format!("at least one cell of the reference, {reference}");
             self.bad(position, "design.exclude", "no cell of the reference", &expected);
             return;
         }
-        let alone: Vec<String> = cells
-            .iter()
-            .zip(&sides)
-            .filter(|(_, (side, condition))| !is_reference(side) && !known.contains(condition))
-            .map(|(cell, _)| named(cell))
-            .collect();
-        let Some(one) = alone.first() else { return };
-        let more =
-            if alone.len() > 1 { format!(" (and {} more cells)", alone.len() - 1) } else { String::new() };
+        let Some(alone) = matrix::without_reference(cells, factors) else { return };
         let is_relative = |gate: &&ParsedGate| {
             gate.rule.as_ref().is_some_and(|r| matches!(r.value, record::gate::GateRule::NotWorseBy { .. }))
         };
         if let Some(rule) = gates.iter().find(is_relative).and_then(|gate| gate.rule.as_ref()) {
-            let expected = "an amount, or a plan in which the reference has every cell that others have";
-            self.bad(
-                rule.position,
-                "gate.rule",
-                &format!("no cell of the reference for {one}{more}"),
-                expected,
-            );
+            self.problem(rule.position, ProblemKind::not_compared(&alone));
         } else {
-            let text = format!("not compared, because the reference has no such cell: {one}{more}");
+            let text = format!("not compared, because the reference has no such cell: {alone}");
             self.remark(position, text);
         }
     }
@@ -300,6 +283,21 @@ mod tests {
             )
             .is_ok()
         );
+        // The same gate, given when the plan runs.
+        let added = |design: &str, text: &str| {
+            let on_inconclusive = record::gate::OnInconclusive::Inconclusive;
+            let gate = record::gate::Gate {
+                metric: record::bakeoff::Metric::Throughput,
+                rule: record::gate::GateRule::read(text).unwrap(),
+                on_inconclusive,
+            };
+            plan(design, "").unwrap().with_gates(&[gate]).map(drop).map_err(|problem| problem.to_string())
+        };
+        let left_out = "exclude = [{ arm = \"a\", threads = 1 }]";
+        let refused = added(left_out, "not worse than reference by 5%").unwrap_err();
+        assert!(refused.contains("no cell of the reference for arm=b, threads=1"), "{refused}");
+        assert_eq!(added(left_out, ">= 1/s"), Ok(()));
+        assert_eq!(added("", "not worse than reference by 5%"), Ok(()));
         let nothing =
             plan("exclude = [{ arm = \"b\", threads = 1 }, { arm = \"b\", threads = 1 }]", "").unwrap();
         assert_eq!(notes(&nothing).iter().filter(|n| n.contains("no effect")).count(), 0);

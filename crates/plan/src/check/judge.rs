@@ -27,6 +27,18 @@ pub(super) fn judge_feasible_metrics(plan: &mut Plan, written: bool, position: P
     plan.remarks.extend(notes.into_iter().map(|text| Note { position, text }));
 }
 
+/// The problem of a sequential design that would drop by a slope.
+pub(super) fn no_slope() -> ProblemKind {
+    ProblemKind::BadValue {
+        key: "design.sequential".to_owned(),
+        found: "true".to_owned(),
+        expected:
+            "a first metric other than `cpu-per-event` over several rates: whether a slope holds is known \
+                   only from all blocks"
+                .to_owned(),
+    }
+}
+
 impl Checker<'_> {
     pub(super) fn judge(
         &mut self,

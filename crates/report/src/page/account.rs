@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::Comparisons;
 use analysis::observing::ObservingCost;
 use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::run::Run;
@@ -14,7 +15,7 @@ use crate::words::{list, metric as metric_name, named};
 
 /// The section of the attempts that are not in the comparison, and of what sealed runs suffered; `None` if
 /// nothing went wrong.
-pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Option<Section> {
+pub(super) fn went_wrong(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Section> {
     let mut table = Table::new(
         "Attempts that are not in the comparison",
         &["#trial", "#block", "cell", "ended", "reason", "run"],
@@ -38,7 +39,8 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Option<Section> {
         blocks.push(Block::Table(table));
     }
     let sealed: BTreeSet<u32> = bakeoff.sealed().map(|(trial, _)| trial.index).collect();
-    let open: Vec<&Trial> = bakeoff.trials.iter().filter(|t| !sealed.contains(&t.index)).collect();
+    let is_open = |t: &&Trial| !sealed.contains(&t.index) && !comparisons.is_dropped(t);
+    let open: Vec<&Trial> = bakeoff.trials.iter().filter(is_open).collect();
     if !open.is_empty() {
         let cells: Vec<String> =
             open.iter().map(|t| format!("block {}: {}", t.block, named(&t.levels))).collect();

@@ -45,7 +45,8 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
             configuration_summary(bakeoff, comparisons)
                 .folded(format!("{} between configurations", plural(differing, "difference"))),
         ),
-        went_wrong(bakeoff).map(|section| section.folded("attempts and events that did not go as planned")),
+        went_wrong(bakeoff, comparisons)
+            .map(|section| section.folded("attempts and events that did not go as planned")),
         Some(observing(bakeoff).folded("the instruments and the load generator")),
         Some(statement(bakeoff).folded("dates, versions, checksums, the plan, the command that repeats it")),
     ];
