@@ -166,10 +166,11 @@ pub fn resume(
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     ledger.drop_trials(&analysis::sequential::dropped(&bakeoff));
     let is_over = ledger.next().is_none();
+    let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
+    rounds::clear(&ledger.journal, machine_lock.as_ref(), options, on_event)?;
     let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
-    let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = if is_over { Beside::new(false) } else { observers(&plan) };

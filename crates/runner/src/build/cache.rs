@@ -300,7 +300,8 @@ mod tests {
         fs::write(from.join("program"), "x").unwrap();
         let account = Account { uid: geteuid(), gid: nix::unistd::getegid() };
         let other = Account { uid: nix::unistd::Uid::from_raw(account.uid.as_raw() + 1), ..account };
-        let outcome = |to: &str, of| copy(&from, &folder.path().join(to), Some(of)).map_err(|e| e.to_string());
+        let outcome =
+            |to: &str, of| copy(&from, &folder.path().join(to), Some(of)).map_err(|e| e.to_string());
         assert_eq!(outcome("1", account), Ok(()));
         assert!(outcome("2", other).unwrap_err().contains("does not belong"));
         fs::hard_link(from.join("program"), folder.path().join("second")).unwrap();
@@ -338,7 +339,8 @@ mod tests {
         let place = cache.place().unwrap();
         fs::write(place.folder().join("program"), "x").unwrap();
         place.publish("key").unwrap();
-        let account = Account { uid: nix::unistd::Uid::from_raw(61_200), gid: nix::unistd::Gid::from_raw(61_200) };
+        let account =
+            Account { uid: nix::unistd::Uid::from_raw(61_200), gid: nix::unistd::Gid::from_raw(61_200) };
         let of_account = Cache { folder: cache.folder.clone(), account: Some(account) };
         assert!(cache.find("key").is_some());
         assert_eq!(of_account.find("key").is_none(), geteuid().is_root());
