@@ -174,11 +174,8 @@ pub fn resume(
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = if is_over { Beside::new(false) } else { observers(&plan) };
-    let contents = if is_over {
-        Vec::new()
-    } else {
-        build::contents_again(&plan, file.as_deref(), account, (&bakeoff, was_asked), options)?
-    };
+    let of = (&bakeoff, was_asked, options);
+    let contents = if is_over { vec![] } else { build::contents_again(&plan, file.as_deref(), account, of)? };
     let mut environment = machine(&plan, archive, &found, &beside, account);
     environment.facts.extend(build::facts(&contents));
     if !is_over {

@@ -51,8 +51,7 @@ pub(crate) fn contents_again(
     plan: &Plan,
     file: Option<&Path>,
     account: Option<Account>,
-    (bakeoff, was_asked): (&Bakeoff, bool),
-    options: &Options,
+    (bakeoff, was_asked, options): (&Bakeoff, bool, &Options),
 ) -> Result<Vec<Content>, RunnerError> {
     check(plan, file, account)?;
     if geteuid().is_root() && !was_asked {
@@ -77,7 +76,7 @@ fn moved(plan: &Plan, file: Option<&Path>, bakeoff: &Bakeoff) -> Option<String> 
     sources(plan, file).find_map(|(levels, path, revision)| {
         let before = commit_of(&bakeoff.environment, &levels)?;
         let now = checkout::id(&path, &format!("{revision}^{{commit}}")).ok();
-        let is = now.as_deref().map_or("not there", |now| now);
+        let is = now.as_deref().unwrap_or("not there");
         let text = format!("the archive: it names commit {before} where \"{revision}\" is {is} now");
         (now.as_ref() != Some(&before)).then(|| printable(&text).to_string())
     })
