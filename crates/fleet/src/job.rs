@@ -162,8 +162,12 @@ fn only_harmless(settings: &LoadSettings) -> Result<(), String> {
     if settings.target.scheme() != "null" {
         return Err(ONLY_NULL.to_owned());
     }
-    if settings.time > OF_ANYONE_MAX {
-        return Err("without credentials, an agent runs a load for at most an hour: give --time".to_owned());
+    let others = [settings.ramp_up, settings.warmup, settings.ramp_down, settings.drain];
+    let all = others.iter().fold(settings.time, |sum, phase| sum.saturating_add(*phase));
+    if all > OF_ANYONE_MAX {
+        return Err("without credentials, an agent runs a load for at most an hour, with its warm-up, ramps and drain: \
+                    give --time"
+            .to_owned());
     }
     Ok(())
 }

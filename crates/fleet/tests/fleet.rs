@@ -515,6 +515,9 @@ fn orders_that_are_not_the_conductors_are_refused() {
         (plan(&good, "r1", "00"), "was changed"),
         (plan(&["rm", "-rf"], "r1", "00"), "no words of a test"),
         (plan(&["10", "period", "1", "3600001", "all"], "r1", "00"), "at most an hour"),
+        // With its warm-up and its drain, which the test's words have.
+        (plan(&["10", "period", "1", "3599800", "all"], "r1", "00"), "at most an hour"),
+        (plan(&["10", "period", "1", "3599700", "all"], "r1", "00"), "was changed"),
         (plan(&good, "../r1", "00"), "invalid run name"),
         (json!({"order": "arm", "run": "r2", "at_ns": 1}), "not in run"),
         (json!({"order": "taken", "run": "r2"}), "not in run"),

@@ -6,6 +6,7 @@
 
 mod cache;
 mod checkout;
+mod rights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use record::bakeoff::Levels;
 use record::environment::Environment;
 
 use self::cache::Cache;
+pub(crate) use self::rights::{check, commits, contents_again};
 use crate::Event;
 use crate::account::Account;
 use crate::error::RunnerError;
-use crate::options::other_writer_on;
 use crate::step::{self, StepFailure};
 use crate::workspace::{Inherit, Layout, Workspace};
 
@@ -99,7 +100,7 @@ pub(crate) fn stranger(plan: &Plan, file: Option<&Path>) -> Option<String> {
         builds.filter_map(|levels| plan.build(&levels, Path::new("{build}"), Path::new("{scratch}")));
     let sources: BTreeSet<PathBuf> =
         builds.filter_map(|build| build.source).map(|path| folder.join(path)).collect();
-    sources.iter().find_map(|path| other_writer_on(path))
+    sources.iter().find_map(|path| checkout::other_writer_of(path))
 }
 
 fn source(repository: &Path, revision: &str) -> Result<Source, String> {
@@ -227,10 +228,12 @@ impl Builder<'_> {
         })?;
         workspace.add_variables(&content.environment);
         let outcome = self.in_workspace(content, folder, &workspace);
-        for note in workspace.close() {
-            (self.on_event)(&Event::Note(&note));
-        }
+        // A process that survives could exchange files of the output while it is kept.
+        let left = workspace.close();
         outcome?;
+        if !left.is_empty() {
+            return Err(StepFailure::Failed(format!("after the command: {}", left.join("; "))));
+        }
         let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
         if is_empty {
             return Err(StepFailure::Failed(

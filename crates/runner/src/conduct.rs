@@ -102,7 +102,9 @@ pub fn run(
     let account = account_of(plan)?;
     tell_commands_of_root(plan, account, on_event);
     let beside = observers(plan);
-    let contents = build::contents(plan, Some(Path::new(plan.name())), None)?;
+    let file = Some(Path::new(plan.name()));
+    build::check(plan, file, account)?;
+    let contents = build::contents(plan, file, None)?;
     let mut environment = machine(plan, archive, &found, &beside, account);
     environment.facts.extend(build::facts(&contents));
     let bakeoff = planned(plan, options, environment)?;
@@ -158,23 +160,24 @@ pub fn resume(
         script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
     let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
     let of_build = build::stranger(&plan, file.as_deref()).filter(|_| options.plan_file.is_none());
-    approve(id, stranger.or(of_script).or(of_build), plan.text(), lines, options.trust)?;
+    let stranger = stranger.or(of_script).or(of_build);
+    let lines = lines.into_iter().chain(build::commits(&plan, file.as_deref(), &bakeoff));
+    let was_asked = stranger.is_some();
+    approve(id, stranger, plan.text(), lines, options.trust)?;
     let journal = rounds::open(journal, on_event)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?);
     let is_over = ledger.next().is_none();
+    let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
+    rounds::clear(&ledger.journal, machine_lock.as_ref(), options, on_event)?;
     let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
-    let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = if is_over { Beside::new(false) } else { observers(&plan) };
-    let contents = if is_over {
-        Vec::new()
-    } else {
-        build::contents(&plan, file.as_deref(), Some(&bakeoff.environment))?
-    };
+    let of = (&bakeoff, was_asked, options);
+    let contents = if is_over { vec![] } else { build::contents_again(&plan, file.as_deref(), account, of)? };
     let mut environment = machine(&plan, archive, &found, &beside, account);
     environment.facts.extend(build::facts(&contents));
     if !is_over {

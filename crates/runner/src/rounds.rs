@@ -104,10 +104,10 @@ pub(crate) fn resume(
     approve(id, stranger, &plan.text(), [], options.trust)?;
     let journal = open(journal, on_event)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
-    if ledger.next().is_none() {
-        return ledger.close();
-    }
-    let held = Held::take(options)?;
+    let is_over = ledger.next().is_none();
+    let held = if is_over { None } else { Some(Held::take(options)?) };
+    clear(&ledger.journal, held.as_ref().map(|held| &held.machine), options, on_event)?;
+    let Some(held) = held else { return ledger.close() };
     let (layout, workspace) = open_workspace()?;
     ledger.journal.say(layout)?;
     let work = Work::prepare(&plan, &workspace, Some(&bakeoff.environment), stop, on_event)?;
@@ -123,17 +123,42 @@ pub(crate) fn resume(
     Rounds { plan: &plan, archive, held, stop, on_event, ledger, workspace, work, environment }.play()
 }
 
-/// Opens a journal after the user has agreed: nothing has been written before. Clears what a dead process
-/// left.
+/// Opens a journal after the user has agreed: nothing has been written before.
 pub(crate) fn open(claim: Claim, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<Journal, RunnerError> {
     let journal = claim.open()?;
     for note in ledger::mended(&journal) {
         on_event(&Event::Note(&note));
     }
-    for done in workspace::clear(journal.before())? {
+    Ok(journal)
+}
+
+/// Clears what a dead process left, while this process holds the machine: a live bake-off has nothing to fear
+/// from a journal that names what it made.
+///
+/// - `machine`: `None` if no trial is left to measure. Then the machine is held for this alone; if another
+///   measurement has it, nothing is cleared.
+pub(crate) fn clear(
+    journal: &Journal,
+    machine: Option<&Machine>,
+    options: &Options,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<(), RunnerError> {
+    let is_alone = !options.beside_others;
+    let _held = match machine {
+        Some(_) => None,
+        None => match Machine::take(options.beside_others) {
+            Ok(held) => Some(held),
+            Err(error) => {
+                let what = "what the previous process left behind, if anything, is not cleared";
+                on_event(&Event::Note(&format!("{what}: {error}")));
+                return Ok(());
+            }
+        },
+    };
+    for done in workspace::clear(journal.before(), is_alone)? {
         on_event(&Event::Note(&done));
     }
-    Ok(journal)
+    Ok(())
 }
 
 /// Creates a workspace for the copies of a command, and the line of the journal that records it. The copies

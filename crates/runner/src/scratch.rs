@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::Stop;
-use nix::fcntl::{OFlag, openat, renameat};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, openat, renameat};
+use nix::libc;
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 
@@ -54,6 +55,8 @@ impl Scratch {
             let _ = fs::remove_dir(path);
             return Err(RunnerError::OutOfReach { path: ancestor, uid: owner.uid.as_raw() });
         }
+        // A file system without such locks lacks only this protection.
+        let _ = fcntl(&folder, FcntlArg::F_OFD_SETLK(&whole(libc::F_RDLCK)));
         Ok(Self { path: path.to_owned(), folder: Arc::new(folder), is_removed: false })
     }
 
@@ -74,6 +77,12 @@ impl Scratch {
     pub(crate) fn remove(&mut self, between: impl FnMut()) -> io::Result<()> {
         self.is_removed = true;
         remove_patiently(|| self.remove_now(), between)
+    }
+
+    /// Gives up the lock, as the death of this process does.
+    #[cfg(test)]
+    pub(crate) fn let_go(&self) {
+        fcntl(&self.folder, FcntlArg::F_OFD_SETLK(&whole(libc::F_UNLCK))).unwrap();
     }
 
     fn remove_now(&self) -> io::Result<()> {
@@ -99,6 +108,25 @@ impl Drop for Scratch {
     }
 }
 
+/// Builds the request for a lock on a folder. Its maker holds a read lock while it lives: that needs no right to
+/// write, and does not conflict with the `flock` that a database may take on its folder.
+fn whole(kind: i32) -> libc::flock {
+    libc::flock {
+        l_type: i16::try_from(kind).expect("a small constant"),
+        l_whence: i16::try_from(libc::SEEK_SET).expect("a small constant"),
+        l_start: 0,
+        l_len: 0,
+        // The kernel requires 0 for this kind of lock.
+        l_pid: 0,
+    }
+}
+
+/// Whether a process holds the lock of a folder. This call tests for a lock and takes none.
+fn is_held(folder: &File) -> bool {
+    let mut found = whole(libc::F_WRLCK);
+    fcntl(folder, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && i32::from(found.l_type) != libc::F_UNLCK
+}
+
 /// Prefix of our folders' names; a token follows.
 const PREFIX: &str = "bakeoff-";
 
@@ -110,40 +138,65 @@ fn is_fresh_path(path: &Path) -> bool {
         && name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token)
 }
 
-/// Opens the folder that a dead process left; `None` if it may be another one.
-///
-/// - `owner`: the user that it was made for, as the journal says. Another user may have written the journal,
-///   so a folder of a user with a name is never removed.
-fn open_left(path: &Path, owner: u32) -> Option<Scratch> {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let folder = File::from(nix::fcntl::open(path, flags, Mode::empty()).ok()?);
-    let found = folder.metadata().ok()?;
-    let is_ours = is_fresh_path(path)
-        && [owner, geteuid().as_raw()].contains(&found.uid())
-        && account::is_ours_to_clear(found.uid());
-    let is_open = found.permissions().mode() & 0o077 != 0;
-    (is_ours && !is_open).then(|| Scratch {
-        path: path.to_owned(),
-        folder: Arc::new(folder.into()),
-        is_removed: true,
-    })
+/// A folder that a journal names.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// It does not exist.
+    Gone,
+    /// Its maker is dead.
+    Ours(Scratch),
+    /// A process that lives has it locked.
+    Held,
+    /// It may be another folder.
+    Foreign,
 }
 
-/// Removes the folder that a dead process left. Returns a note if there was one.
-///
-/// - `owner`: the user that it was made for.
-pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
-    fs::symlink_metadata(path).ok()?;
-    let shown = path.display();
-    let Some(mut left) = open_left(path, owner) else {
-        return Some(format!(
-            "{shown} may not be the folder that the previous process created, so it is not removed: it is in \
-             another place, or its owner has a name; check it"
-        ));
-    };
-    match left.remove(|| ()) {
-        Ok(()) => Some(format!("removed {shown}, which the previous process left behind")),
-        Err(e) => Some(format!("cannot remove {shown}, which the previous process left behind: {e}")),
+impl Left {
+    /// Opens the folder that a process left.
+    ///
+    /// - `owner`: the user that it was made for, as the journal says. Another user may have written the
+    ///   journal, so a folder of a user with a name is never removed.
+    pub(crate) fn open(path: &Path, owner: u32) -> Self {
+        if fs::symlink_metadata(path).is_err() {
+            return Self::Gone;
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let Ok(folder) = nix::fcntl::open(path, flags, Mode::empty()).map(File::from) else {
+            return Self::Foreign;
+        };
+        let Ok(found) = folder.metadata() else { return Self::Foreign };
+        let is_ours = is_fresh_path(path)
+            && [owner, geteuid().as_raw()].contains(&found.uid())
+            && account::is_ours_to_clear(found.uid());
+        let is_open = found.permissions().mode() & 0o077 != 0;
+        match is_ours && !is_open {
+            false => Self::Foreign,
+            true if is_held(&folder) => Self::Held,
+            true => Self::Ours(Scratch {
+                path: path.to_owned(),
+                folder: Arc::new(folder.into()),
+                is_removed: true,
+            }),
+        }
+    }
+
+    /// Removes the folder. Returns a note if there is one.
+    pub(crate) fn remove(self, path: &Path) -> Option<String> {
+        let shown = path.display();
+        match self {
+            Self::Gone => None,
+            Self::Ours(mut left) => Some(match left.remove(|| ()) {
+                Ok(()) => format!("removed {shown}, which the previous process left behind"),
+                Err(e) => format!("cannot remove {shown}, which the previous process left behind: {e}"),
+            }),
+            Self::Held => Some(format!(
+                "a process that lives holds {shown}: it is not removed, and its processes are not ended; check it"
+            )),
+            Self::Foreign => Some(format!(
+                "{shown} may not be the folder that the previous process created, so it is not removed: it is in \
+                 another place, or its owner has a name; check it"
+            )),
+        }
     }
 }
 
@@ -256,6 +309,10 @@ mod tests {
 
     use super::*;
 
+    fn remove_left(path: &Path, owner: u32) -> Option<String> {
+        Left::open(path, owner).remove(path)
+    }
+
     #[test]
     fn a_folder_is_for_its_owner_alone_and_gone_in_the_end() {
         let path = Scratch::fresh_path();
@@ -306,6 +363,10 @@ mod tests {
             let path = Scratch::fresh_path();
             let mut scratch = Scratch::make(&path, None).unwrap();
             std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
+            let said = remove_left(&path, owner).unwrap();
+            assert!(path.exists(), "its maker lives: {said}");
+            assert_eq!(said.contains("a process that lives holds"), is_removed, "{said}");
+            scratch.let_go();
             remove_left(&path, owner).unwrap();
             assert_eq!(!path.exists(), is_removed, "{owner}");
             if !is_removed {

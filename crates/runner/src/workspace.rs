@@ -21,7 +21,7 @@ use crate::error::RunnerError;
 use crate::log::Log;
 use crate::process::{Placement, Process};
 use crate::random;
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, Left, Scratch};
 use crate::strays::{Strays, VARIABLE};
 
 /// Variables that a process inherits.
@@ -276,12 +276,16 @@ pub(crate) fn variable(factor: &str) -> String {
 /// Ends and removes what a dead process left of a bake-off. Returns notes about that.
 ///
 /// Only the holder of the bake-off's journal may call this: then no live process works on it. The actions
-/// follow from the journal alone, never from a file that another user could have written.
+/// follow from the journal alone, never from a file that another user could have written. But a stranger may
+/// have written the journal, with names of a bake-off that lives: what its process holds is left alone.
+///
+/// - `is_alone`: whether this process holds the machine for itself. Otherwise only the folder of a step proves
+///   that its processes are not those of another bake-off.
 ///
 /// # Errors
 ///
 /// If a process does not die: if it is a server, it would answer for the next one.
-pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError> {
+pub(crate) fn clear(journal: &[JournalEvent], is_alone: bool) -> Result<Vec<String>, RunnerError> {
     let mut done = Vec::new();
     let left = journal.iter().filter_map(|event| match &event.step {
         Step::Workspace { folder, owner, control_group, mark } => {
@@ -291,8 +295,13 @@ pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError
     });
     let left: Vec<_> = left.collect();
     for (at, (folder, owner, control_group, mark)) in left.iter().enumerate() {
+        let found = Left::open(folder, *owner);
+        if matches!(found, Left::Held) || (!is_alone && !matches!(found, Left::Ours(_))) {
+            done.extend(found.remove(folder));
+            continue;
+        }
         // The folder is removed last: if it is gone, the rest is too.
-        let may_live = at + 1 == left.len() || std::fs::symlink_metadata(folder).is_ok();
+        let may_live = at + 1 == left.len() || !matches!(found, Left::Gone);
         let by_group = control_group.map_or(Ok(0), control_group::end_left);
         let by_mark = if may_live { Strays::left(mark, Some(*owner)).end() } else { Ok(0) };
         let problems: Vec<String> =
@@ -305,7 +314,7 @@ pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError
             1 => done.push("killed a process that the previous bakeoff left behind".to_owned()),
             n => done.push(format!("killed {n} processes that the previous bakeoff left behind")),
         }
-        done.extend(scratch::remove_left(folder, *owner));
+        done.extend(found.remove(folder));
     }
     Ok(done)
 }
@@ -348,16 +357,20 @@ mod tests {
         assert!(!workspace.folder().exists());
     }
 
-    fn check_cleared(layout: Layout) {
+    fn check_cleared(layout: Layout, is_alone: bool) {
         let journal = journal(&layout);
         let workspace = Workspace::open(layout, Inherit::Little, &Levels::new()).unwrap();
         let (pid, folder) = (escaped(&workspace), workspace.folder().to_owned());
+        let said = clear(&journal, true).unwrap().join("; ");
+        assert!(said.contains("a process that lives holds") && !said.contains("killed"), "{said}");
+        assert!(Stat::of(pid).is_ok() && folder.exists());
         // As after kill -9: the workspace is not closed.
+        workspace.scratch.let_go();
         std::mem::forget(workspace);
-        let said = clear(&journal).unwrap().join("; ");
+        let said = clear(&journal, is_alone).unwrap().join("; ");
         assert!(said.contains("killed") && said.contains("removed"), "{said}");
         assert!(Stat::of(pid).is_err() && !folder.exists());
-        assert_eq!(clear(&journal).unwrap(), Vec::<String>::new());
+        assert_eq!(clear(&journal, is_alone).unwrap(), Vec::<String>::new());
     }
 
     #[test]
@@ -388,8 +401,8 @@ mod tests {
     #[test]
     fn what_a_dead_process_left_is_ended_by_what_the_journal_says() {
         let _alone = crate::strays::alone();
-        check_cleared(Layout::fresh(None));
-        check_cleared(Layout { control_group: None, ..Layout::fresh(None) });
+        check_cleared(Layout::fresh(None), true);
+        check_cleared(Layout { control_group: None, ..Layout::fresh(None) }, false);
     }
 
     #[test]
@@ -399,7 +412,7 @@ mod tests {
         // A folder with the name in the journal that asks to kill this process.
         std::fs::create_dir(&layout.folder).unwrap();
         std::fs::write(layout.folder.join("server"), format!("{} 1\n", std::process::id())).unwrap();
-        let said = clear(&journal).unwrap().join("; ");
+        let said = clear(&journal, true).unwrap().join("; ");
         assert!(said.contains("is not removed") && !said.contains("killed"), "{said}");
         assert!(layout.folder.exists());
         std::fs::remove_dir_all(&layout.folder).unwrap();
@@ -430,7 +443,7 @@ mod tests {
                 control_group: Some(control_group.display().to_string()),
                 mark: token.clone(),
             };
-            clear(&[crate::ledger::event(Some(1), None, 1, step)]).unwrap().join("; ")
+            clear(&[crate::ledger::event(Some(1), None, 1, step)], true).unwrap().join("; ")
         };
         let said = says(&precious, &planted);
         assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "x", "{said}");

@@ -264,3 +264,136 @@ TWO
     // The folder that bakeoff made for it is gone by now, and the instance is in it.
     assert_eq!(said.matches("/tmp/bakeoff-").count(), 2, "{said}");
 }
+
+/// A repository with a plan that builds from it, interrupted before it has built: `go` is missing.
+const BUILDS: &str = r#"
+    export HOME=/tmp/root XDG_CACHE_HOME=/tmp/root/cache
+    export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a
+    mkdir /tmp/root/source; chmod 0755 /tmp/root/source; cd /tmp/root/source; git init -q .
+    git commit -q --allow-empty -m one; mkdir -p .git/info; touch .git/info/attributes
+    cat >/tmp/root/built.toml <<'BUILT'
+schema = 1
+title  = "Built"
+[design]
+blocks = 1
+[build]
+source = "source"
+run    = "test -e /tmp/root/go && touch /tmp/root/planted {build}/x"
+[load]
+target = "null:"
+rate   = 1000
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+BUILT
+    id=$($CONDUCT run /tmp/root/archive /tmp/root/built.toml 2>/dev/null | head -1)
+    again() { $CONDUCT resume /tmp/root/archive $id 2>&1 || true; }
+    begin() { $CONDUCT run /tmp/root/other /tmp/root/built.toml 2>&1 || true; }
+    touch /tmp/root/go
+"#;
+
+#[test]
+fn root_a_repository_that_others_can_change_is_not_built_from() {
+    let Some(output) = attack(&format!(
+        r#"{BUILDS}
+        for path in . .git .git/config .git/info .git/info/attributes .git/objects .git/HEAD .git/refs; do
+            mode=$(stat -c %a $path)
+            chmod o+w $path
+            again | grep -q 'Untrusted.*any user: ' && echo asked
+            TRUST=1 again | grep -q 'root does not build from' && echo refused
+            begin | grep -q "root does not build from .*any user: .* is world-writable" && echo not-begun
+            chmod $mode $path
+        done
+        chown 65534 .git/config; begin | grep -q 'root does not build from .*nobody' && echo owner
+        SUDO_UID=65534 TRUST=1 again | grep -q 'root does not build from' && echo sudo
+        chown 0 .git/config
+        ls /tmp/root/planted 2>/dev/null || echo not-built
+        again; ls /tmp/root/planted
+        "#
+    )) else {
+        return;
+    };
+    let said = said(&output);
+    for (what, times) in [
+        ("asked\n", 8),
+        ("refused\n", 8),
+        ("not-begun\n", 8),
+        ("owner\n", 1),
+        ("sudo\n", 1),
+        ("not-built\n", 1),
+    ] {
+        assert_eq!(said.matches(what).count(), times, "{what}: {said}");
+    }
+    assert!(said.contains("planned: 0") && said.ends_with("/tmp/root/planted\n"), "the control: {said}");
+}
+
+#[test]
+fn root_a_commit_that_only_the_archive_names_is_not_built_unasked() {
+    let Some(output) = attack(&format!(
+        r#"{BUILDS}
+        first=$(git rev-parse HEAD); git commit -q --allow-empty -m two; second=$(git rev-parse HEAD)
+        again >/tmp/root/said; cat /tmp/root/said
+        grep -q "the archive: it names commit $first where .*HEAD.* is $second now" /tmp/root/said && echo named
+        grep -q "build.source = /tmp/root/source, commit $first" /tmp/root/said && echo listed
+        ls /tmp/root/planted 2>/dev/null || echo not-built
+        TRUST=1 again; ls /tmp/root/planted
+        "#
+    )) else {
+        return;
+    };
+    let said = said(&output);
+    for what in ["named\n", "listed\n", "not-built\n", "planned: 0"] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    assert!(said.ends_with("/tmp/root/planted\n"), "the control: {said}");
+}
+
+#[test]
+fn root_an_account_with_other_processes_does_not_build() {
+    let Some(output) = attack(&format!(
+        r#"{BUILDS}
+        cat >>/tmp/root/built.toml <<'SERVER'
+[server]
+user    = "nobody"
+command = "sleep 1000"
+ready   = "true"
+SERVER
+        begin; ls /tmp/root/planted 2>/dev/null || echo not-built
+        sed -i 's/"nobody"/"root"/' /tmp/root/built.toml; begin; ls /tmp/root/planted
+        "#
+    )) else {
+        return;
+    };
+    let said = said(&output);
+    assert!(said.contains("root does not build for `server.user"), "{said}");
+    assert!(said.contains("not-built\n") && said.ends_with("/tmp/root/planted\n"), "{said}");
+}
+
+/// The copy of a stranger's archive names what a live bake-off of root made.
+#[test]
+fn root_a_copied_journal_ends_no_live_bakeoff() {
+    let Some(output) = attack(
+        r#"
+        $CONDUCT run /tmp/root/archive /tmp/root/plan.toml >/tmp/root/out & first=$!
+        until ls /tmp/open/look.* >/dev/null 2>&1; do sleep 0.01; done
+        folder=$(ls -d /tmp/bakeoff-*); id=$(ls /tmp/root/archive/bakeoffs)
+        server=$(pgrep -u "$(cat "$folder/user")" -x sleep | head -1)
+        cp -r /tmp/root/archive /tmp/root/copy
+        $CONDUCT resume /tmp/root/copy $id 2>&1 || echo busy
+        kill -0 $server && test -e "$folder/user" && echo lives-alone
+        env -u BAKEOFF_MACHINE_LOCK $CONDUCT resume /tmp/root/copy $id >/tmp/root/out2 2>&1 & second=$!
+        until test "$(ls /tmp/open/look.* | wc -l)" = 2; do kill -0 $second; sleep 0.01; done
+        kill -0 $server && test -e "$folder/user" && echo lives-beside
+        as_nobody touch /tmp/open/looked
+        wait $first && cat /tmp/root/out
+        wait $second; ls -d /tmp/bakeoff-* 2>/dev/null || echo nothing-left
+        "#,
+    ) else {
+        return;
+    };
+    let said = said(&output);
+    for what in ["busy\n", "lives-alone\n", "lives-beside\n", "failed: 0, planned: 0", "nothing-left\n"] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+}

@@ -4,10 +4,11 @@
 //! file has its name, and is not changed afterwards, so a command may have its path built in. For a user the
 //! cache has mode 0700. Root's has 0711, because servers run as other accounts: these can neither list it nor
 //! guess a name in it. Files of a build that ran as another account are copied: the account then owns none of
-//! them.
+//! them. Root's own output has keys of its own: root runs nothing that an account built.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
 };
@@ -15,10 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use load::Stop;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, openat, readlinkat};
+use nix::sys::stat::Mode;
 use nix::unistd::geteuid;
 
 use crate::account::Account;
+use crate::options::other_writer_on;
 use crate::process::{Waited, wait_for};
 use crate::step::StepFailure;
 use crate::{random, scratch};
@@ -55,11 +58,15 @@ impl Cache {
     fn at(folder: PathBuf, account: Option<Account>) -> Result<Self, String> {
         let failed = |e: io::Error| format!("the cache of builds {}: {e}", folder.display());
         let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
+        // A folder that this user creates in `/tmp` would be safe; one that is created first would not.
+        let above = folder.ancestors().find(|above| fs::symlink_metadata(above).is_ok());
+        above.map_or(Ok(()), own)?;
         fs::DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(failed)?;
         let found = fs::symlink_metadata(&folder).map_err(failed)?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() {
             return Err(format!("the cache of builds {} is not a folder of this user", folder.display()));
         }
+        own(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(mode)).map_err(failed)?;
         if let Some(account) = account
             && let Some(closed) = scratch::out_of_reach(&folder, account)
@@ -75,8 +82,19 @@ impl Cache {
 
     /// Returns the folder of a content that was built before.
     pub(super) fn find(&self, key: &str) -> Option<PathBuf> {
+        self.named_in(&self.file_of(key))
+    }
+
+    /// Returns the name of a key's file: an account's output has another than root's own.
+    fn file_of(&self, key: &str) -> String {
+        let is_of_root = self.account.is_none() && geteuid().is_root();
+        format!("{key}{}", if is_of_root { ".root" } else { "" })
+    }
+
+    /// Returns the folder that a file names.
+    fn named_in(&self, file: &str) -> Option<PathBuf> {
         let flags = OFlag::O_NOFOLLOW.bits();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.folder.join(key)).ok()?;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.folder.join(file)).ok()?;
         let name = io::read_to_string(io::Read::take(file, 64)).ok()?;
         let path =
             Some(name.trim()).filter(|name| random::is_token(name)).map(|name| self.folder.join(name))?;
@@ -102,7 +120,7 @@ impl Cache {
     pub(super) fn sweep(&self, _lock: &File) {
         let names = || fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let named: Vec<PathBuf> =
-            names().filter_map(|entry| self.find(entry.file_name().to_str()?)).collect();
+            names().filter_map(|entry| self.named_in(entry.file_name().to_str()?)).collect();
         for entry in names() {
             let name = entry.file_name();
             let is_ours = name.to_str().and_then(|name| name.split('.').next()).is_some_and(random::is_token);
@@ -140,7 +158,7 @@ impl Place<'_> {
         if geteuid().is_root() {
             let theirs = self.path.with_file_name(format!("{}.theirs", self.name));
             fs::rename(&self.path, &theirs).map_err(failed)?;
-            let copied = copy(&theirs, &self.path);
+            let copied = copy(&theirs, &self.path, self.cache.account);
             let _ = scratch::remove_tree(&theirs);
             copied.map_err(failed)?;
         }
@@ -148,32 +166,67 @@ impl Place<'_> {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
         writeln!(file, "{}", self.name).and_then(|()| file.sync_all()).map_err(failed)?;
-        fs::rename(&new, self.cache.folder.join(key)).map_err(failed)?;
+        fs::rename(&new, self.cache.folder.join(self.cache.file_of(key))).map_err(failed)?;
         Ok(self.path)
     }
 }
 
+/// Refuses a folder that another user may change, or put another one in its place.
+fn own(folder: &Path) -> Result<(), String> {
+    other_writer_on(folder).map_or(Ok(()), |who| {
+        Err(format!(
+            "the cache of builds cannot be below {}, which another user can change ({who}): set XDG_CACHE_HOME to a \
+             folder that only this user can change",
+            folder.display()
+        ))
+    })
+}
+
+const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
 /// Copies a folder that other accounts may read afterwards: files, folders and links, without owners, special
 /// bits and times.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+///
+/// - `owner`: the account that built it. A file of another user, or one with a second name, is refused.
+fn copy(from: &Path, to: &Path, owner: Option<Account>) -> io::Result<()> {
+    copy_open(&nix::fcntl::open(from, FOLDER, Mode::empty())?, from, to, owner)
+}
+
+/// Variant of [`copy`] with a folder that is held open; `shown` names it in messages.
+fn copy_open(from: &OwnedFd, shown: &Path, to: &Path, owner: Option<Account>) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(to)?;
-    for entry in fs::read_dir(from)? {
+    for entry in fs::read_dir(format!("/proc/self/fd/{}", from.as_raw_fd()))? {
         let entry = entry?;
-        let (kind, path, copy_of) = (entry.file_type()?, entry.path(), to.join(entry.file_name()));
-        if kind.is_dir() {
-            copy(&path, &copy_of)?;
-        } else if kind.is_symlink() {
-            symlink(fs::read_link(&path)?, copy_of)?;
-        } else if kind.is_file() {
-            let flags = OFlag::O_NOFOLLOW.bits();
-            let mut source = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
-            let runs = source.metadata()?.permissions().mode() & 0o111 != 0;
+        let name = entry.file_name();
+        let (kind, shown, copy_of) = (entry.file_type()?, shown.join(&name), to.join(&name));
+        let refused = |why: &str| {
+            let what = format!("{} {why}", shown.display());
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        };
+        if kind.is_symlink() {
+            symlink(readlinkat(from, name.as_os_str())?, copy_of)?;
+            continue;
+        }
+        if !kind.is_dir() && !kind.is_file() {
+            return refused("is neither a file, a folder nor a link");
+        }
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let mut source = File::from(openat(from, name.as_os_str(), flags, Mode::empty())?);
+        let found = source.metadata()?;
+        if owner.is_some_and(|owner| found.uid() != owner.uid.as_raw()) {
+            return refused("does not belong to the account that built it");
+        }
+        if found.is_dir() {
+            copy_open(&source.into(), &shown, &copy_of, owner)?;
+        } else if !found.is_file() {
+            return refused("is neither a file, a folder nor a link");
+        } else if owner.is_some() && found.nlink() != 1 {
+            return refused("has a second name, a hard link: copy it in the command of the build");
+        } else {
+            let runs = found.permissions().mode() & 0o111 != 0;
             let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy_of)?;
             io::copy(&mut source, &mut target)?;
             target.set_permissions(Permissions::from_mode(if runs { 0o755 } else { 0o644 }))?;
-        } else {
-            let what = format!("{} is neither a file, a folder nor a link", path.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
     }
     fs::set_permissions(to, Permissions::from_mode(0o755))
@@ -231,11 +284,68 @@ mod tests {
         fs::set_permissions(from.join("bin/program"), Permissions::from_mode(0o6777)).unwrap();
         fs::write(from.join("text"), "y").unwrap();
         symlink("/etc/shadow", from.join("link")).unwrap();
-        copy(&from, &to).unwrap();
+        copy(&from, &to, None).unwrap();
         let mode = |path: &str| fs::symlink_metadata(to.join(path)).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode("bin/program"), mode("text"), mode("bin")), (0o755, 0o644, 0o755));
         assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("/etc/shadow"));
         nix::unistd::mkfifo(&from.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(copy(&from, &folder.path().join("other")).is_err());
+        assert!(copy(&from, &folder.path().join("other"), None).is_err());
+    }
+
+    #[test]
+    fn a_file_of_another_user_or_with_a_second_name_is_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("from");
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("program"), "x").unwrap();
+        let account = Account { uid: geteuid(), gid: nix::unistd::getegid() };
+        let other = Account { uid: nix::unistd::Uid::from_raw(account.uid.as_raw() + 1), ..account };
+        let outcome =
+            |to: &str, of| copy(&from, &folder.path().join(to), Some(of)).map_err(|e| e.to_string());
+        assert_eq!(outcome("1", account), Ok(()));
+        assert!(outcome("2", other).unwrap_err().contains("does not belong"));
+        fs::hard_link(from.join("program"), folder.path().join("second")).unwrap();
+        assert!(outcome("3", account).unwrap_err().contains("has a second name"));
+    }
+
+    /// Another user created the folder of that name first; nothing is built or read there.
+    #[test]
+    fn a_cache_in_a_folder_that_others_can_change_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        fs::create_dir_all(open.join("bakeoff")).unwrap();
+        for name in ["open", "open/bakeoff"] {
+            fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o777)).unwrap();
+            let refused = Cache::at(open.join(NAME), None).map(drop).unwrap_err();
+            assert!(refused.contains("set XDG_CACHE_HOME"), "{refused}");
+            assert!(!open.join(NAME).exists());
+            fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o755)).unwrap();
+        }
+        // As `/tmp`: the folder is safe from others, what is in it already is not.
+        fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
+        fs::set_permissions(open.join("bakeoff"), Permissions::from_mode(0o777)).unwrap();
+        Cache::at(open.join(NAME), None).map(drop).unwrap_err();
+        // The control.
+        fs::set_permissions(open.join("bakeoff"), Permissions::from_mode(0o755)).unwrap();
+        Cache::at(open.join(NAME), None).map(drop).unwrap();
+        // And a folder that others can change although its own is there.
+        fs::set_permissions(open.join("bakeoff"), Permissions::from_mode(0o777)).unwrap();
+        Cache::at(open.join(NAME), None).map(drop).unwrap_err();
+    }
+
+    #[test]
+    fn root_runs_nothing_that_an_account_built() {
+        let (_folder, cache) = cache();
+        let place = cache.place().unwrap();
+        fs::write(place.folder().join("program"), "x").unwrap();
+        place.publish("key").unwrap();
+        let account =
+            Account { uid: nix::unistd::Uid::from_raw(61_200), gid: nix::unistd::Gid::from_raw(61_200) };
+        let of_account = Cache { folder: cache.folder.clone(), account: Some(account) };
+        assert!(cache.find("key").is_some());
+        assert_eq!(of_account.find("key").is_none(), geteuid().is_root());
+        // What the other kind built is not swept.
+        of_account.sweep(&of_account.lock(Duration::from_secs(1), &Stop::new()).unwrap());
+        assert!(cache.find("key").is_some());
     }
 }

@@ -6,10 +6,11 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::lchown;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::account::Account;
+use crate::options::other_writer_on;
 use crate::random;
 
 /// Returns the id of an object; the revision is checked by git.
@@ -23,6 +24,52 @@ pub(super) fn id(repository: &Path, revision: &str) -> Result<String, String> {
     })?;
     let is_id = text.len() >= 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if is_id { Ok(text) } else { Err(format!("git printed `{text}` instead of an id")) }
+}
+
+/// Variables that lead git to another repository, or let it trust that of another user: with `SUDO_UID`, git
+/// of root accepts the repositories of the user who called `sudo`.
+const FOREIGN: [&str; 11] = [
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "SUDO_UID",
+    "SUDO_GID",
+    "SUDO_USER",
+];
+
+/// Files in a folder of git that decide what git reads and runs.
+const DECIDE: [&str; 12] = [
+    "",
+    "HEAD",
+    "config",
+    "config.worktree",
+    "info",
+    "info/attributes",
+    "objects",
+    "objects/info",
+    "objects/pack",
+    "refs",
+    "refs/heads",
+    "packed-refs",
+];
+
+/// Returns the user, other than this one and root, that may change a repository: its work tree, or what
+/// decides which commands git runs for it.
+pub(super) fn other_writer_of(repository: &Path) -> Option<String> {
+    let repository = if repository.as_os_str().is_empty() { Path::new(".") } else { repository };
+    if let Some(who) = other_writer_on(repository) {
+        return Some(who);
+    }
+    // This runs no filter. If git refuses the folder, nothing is built from it.
+    let folders = said(git(repository).args(["rev-parse", "--git-common-dir", "--git-dir"])).ok()?;
+    let folders: Vec<PathBuf> = folders.lines().map(|folder| repository.join(folder)).collect();
+    let files = folders.iter().flat_map(|folder| DECIDE.iter().map(move |name| folder.join(name)));
+    files.filter(|path| fs::symlink_metadata(path).is_ok()).find_map(|path| other_writer_on(&path))
 }
 
 /// Writes the files of a tree into an empty folder, for an account.
@@ -54,11 +101,9 @@ pub(super) fn files(
 
 fn git(repository: &Path) -> Command {
     let mut command = Command::new("git");
-    for name in
-        ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_CONFIG_PARAMETERS"]
-    {
+    FOREIGN.iter().for_each(|name| {
         command.env_remove(name);
-    }
+    });
     command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     command.arg("-C").arg(repository).args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.stdin(Stdio::null());
