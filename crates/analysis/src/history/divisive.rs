@@ -69,11 +69,26 @@ pub(super) fn newest(values: &[f64], alpha: f64, seed: u64) -> Option<Found> {
     // Neither the bounds of outliers nor the memory come from the values that are tested.
     let known = Remembering::of(&values[..before]);
     let ar1 = known.at_most(AR1_MAX);
-    let known = Remembering { tamed: [&known.tamed, &values[before..]].concat(), ar1 };
+    let mut raw = values.to_vec();
+    bound_farthest(&mut raw, before);
+    let known = Remembering { tamed: [&known.tamed, &raw[before..]].concat(), raw, ar1 };
     let (at, statistic) = best_newest(&known.tamed);
     let asked = Asked { statistic, ar1, levels: vec![at] };
     let p = Tester::new(alpha, seed).chance_of(&asked, &known, |_, values: &[f64]| best_newest(values).1)?;
     Some(Found { at, p })
+}
+
+/// Moves the value from index `from` on that is farthest from the median before to the distance of the second
+/// farthest: a single value is an outlier.
+fn bound_farthest(values: &mut [f64], from: usize) {
+    let (before, newest) = values.split_at_mut(from);
+    let middle = median(before).expect("the values before are several");
+    let mut distances: Vec<f64> = newest.iter().map(|v| (v - middle).abs()).collect();
+    distances.sort_unstable_by(f64::total_cmp);
+    let bound = distances[distances.len() - 2];
+    for v in newest {
+        *v = v.clamp(middle - bound, middle + bound);
+    }
 }
 
 /// Index from which on the newest values differ most from the others, and the difference in standard errors.
@@ -112,13 +127,17 @@ struct Asked {
 fn is_far(values: &[f64], at: usize) -> bool {
     /// Values on each side.
     const NEAR: usize = 10;
-    /// Distance of the medians, in standard deviations of the noise between neighbors.
+    /// Distance of the medians, in standard deviations of the noise between neighbors, on the side that has
+    /// more.
     const FAR: f64 = 3.0;
     let (from, to) = (at.saturating_sub(NEAR), (at + NEAR).min(values.len()));
-    let steps: Vec<f64> = values[from..to].windows(2).map(|w| (w[1] - w[0]).abs()).collect();
-    let sides = median(&values[from..at]).zip(median(&values[at..to]));
-    let noise = median(&steps).map(|step| step * TO_SD / std::f64::consts::SQRT_2);
-    sides.zip(noise).is_some_and(|((before, after), noise)| (after - before).abs() > FAR * noise)
+    let (before, after) = (&values[from..at], &values[at..to]);
+    let noise = |side: &[f64]| {
+        let steps: Vec<f64> = side.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
+        median(&steps).unwrap_or(0.0) * TO_SD / std::f64::consts::SQRT_2
+    };
+    let noise = noise(before).max(noise(after));
+    median(before).zip(median(after)).is_some_and(|(before, after)| (after - before).abs() > FAR * noise)
 }
 
 struct Tester {
@@ -214,7 +233,7 @@ impl Tester {
             drawn[1..].copy_from_slice(&innovations);
         };
         let of_order = self.share_of(asked, n, in_another_order, &statistic)?;
-        if is_far(&known.tamed, asked.levels[0]) {
+        if is_far(&known.raw, asked.levels[0]) {
             return Some(of_order);
         }
         let left = known.around(&asked.levels);

@@ -11,6 +11,8 @@ use crate::robust::TO_SD;
 /// Values around candidate levels, and the memory of the residuals.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Remembering {
+    /// Values as they were given.
+    pub(super) raw: Vec<f64>,
     /// Values, with outliers moved to a bound.
     pub(super) tamed: Vec<f64>,
     /// Correlation of neighbors, in [0, [`AR1_MAX`]].
@@ -30,7 +32,7 @@ impl Remembering {
         let bound = WILD_FOR_MEMORY * spread(&left);
         let ar1 = lag_1(&left.iter().map(|r| r.clamp(-bound, bound)).collect::<Vec<_>>());
         let each = values.len() as f64 / (levels.steps + 1) as f64;
-        Self { tamed, ar1: unbiased(ar1, each).clamp(0.0, AR1_MAX) }
+        Self { raw: values.to_vec(), tamed, ar1: unbiased(ar1, each).clamp(0.0, AR1_MAX) }
     }
 
     /// One standard error above the memory, at most `ar1_max`: a memory that is taken too small makes false

@@ -53,6 +53,27 @@ fn noise_rarely_has_newest_runs_apart() {
     assert_eq!(divisive::newest(&values, 0.01, 1), None);
 }
 
+/// Beside 400 values, a spike in the last two places is rare enough to be no chance.
+#[test]
+fn one_spike_is_no_newest_runs_apart_however_many_runs_there_are() {
+    for (n, earlier) in [(400, &[][..]), (400, &[100, 250, 320]), (1_000, &[]), (1_000, &[100, 500, 990])] {
+        for place in [1, 2, 4] {
+            for seed in 0..2 {
+                let mut chance = SplitMix(seed);
+                let is_spike = |i: usize| i == n - place || earlier.contains(&i);
+                let value = |i| (if is_spike(i) { 1.3 } else { 1.0 }) * (1.0 + 0.01 * chance.normal());
+                let values: Vec<f64> = (0..n).map(value).collect();
+                let found = divisive::newest(&values, 0.01, seed);
+                assert_eq!(found, None, "{n} values, {earlier:?}, the {place}. newest, {seed}");
+            }
+        }
+    }
+    // Two are no chance.
+    let mut values = red(&mut SplitMix(1), 400, 0.0);
+    values[398..].iter_mut().for_each(|v| *v += 30.0);
+    assert_eq!(divisive::newest(&values, 0.01, 1).map(|found| found.at), Some(398));
+}
+
 #[test]
 fn an_excursion_that_goes_on_to_another_level_is_not_back() {
     let of = |then: f64, length: usize| {
