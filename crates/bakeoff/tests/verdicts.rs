@@ -261,8 +261,8 @@ metrics = ["throughput"]
     assert!(again.out.contains("was dropped after block 6 of 7"), "{}", again.out);
     assert!(!again.out.contains("no sealed run"), "{}", again.out);
     // A process that died before the last line about block 6: its run decides as soon as it is adopted.
-    let journals = lab.archived_bytes().into_iter().filter(|(path, _)| path.ends_with("events.jsonl"));
-    let (path, bytes) = journals.last().expect("a journal");
+    let mut journals = lab.archived_bytes().into_iter().filter(|(path, _)| path.ends_with("events.jsonl"));
+    let (path, bytes) = journals.next_back().expect("a journal");
     let text = String::from_utf8(bytes).expect("lines of text");
     let is_end = |line: &&str| line.contains("\"trial\":11,") && line.contains("trial-sealed");
     let kept: String = text.split_inclusive('\n').take_while(|line| !is_end(line)).collect();
