@@ -101,6 +101,7 @@ impl Shape {
             cells: cells.iter().collect(),
             conditions: (0..self.conditions).map(|i| name("condition", i)).collect(),
             compared: (0..self.configurations).map(|i| name("configuration", i)).collect(),
+            is_slopes: false,
         });
         judge_contests(contests(fields, &name("configuration", 0)).0, rules)
     }
