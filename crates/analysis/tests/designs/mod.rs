@@ -230,19 +230,11 @@ fn a_slope_drops_nothing_and_its_missing_blocks_are_no_selection() {
         let levels = &levels[attempt.trial as usize];
         let run = attempt.run.as_mut().unwrap();
         let load = run.load.as_mut().unwrap();
-<<<<<<< HEAD
-        let hundreds: u32 = levels["threads"].parse().unwrap();
-        let per_s = 100.0 * f64::from(hundreds);
-        load.settings.pace = Loop::Open(OpenLoop::plain(per_s));
-        load.achieved_per_s = per_s;
-        (load.counts.planned, load.counts.unfinished) = (u64::from(hundreds) * 1_000, 0);
-=======
         let rate = 100 * levels["threads"].parse::<u32>().unwrap();
         let per_s = f64::from(rate);
         load.settings.pace = Loop::Open(OpenLoop::plain(per_s));
         load.achieved_per_s = per_s;
         (load.counts.planned, load.counts.unfinished) = (u64::from(rate) * 10, 0);
->>>>>>> m
         load.counts.done = load.counts.planned;
         let each = if levels["journal_mode"] == "wal" { 2e-3 } else { 1e-3 };
         let noise = 1.0 + 0.001 * f64::from(i * 7 % 5);
