@@ -190,8 +190,8 @@ fn lacks_trials(bakeoff: &Bakeoff, arm: &Levels) -> bool {
     bakeoff.trials.iter().any(|trial| is_of(trial, arm) && !has_ended(trial))
 }
 
-/// Drops the configurations that are beaten, in a sequential design. If another one lacks trials at the end, which
-/// ones may depend on their values.
+/// Drops the configurations that are beaten, in a sequential design. If another one lacks trials at the end,
+/// the choice of the others may depend on their values: it gets no verdict.
 fn drop_beaten(contests: &mut [Contest], dropped: &[Dropped], bakeoff: &Bakeoff) {
     let is_final = bakeoff.judge.sequential && is_over(bakeoff.header.state);
     for contest in contests {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bakeoff_analysis::{GateOutcome, Verdict, compare, sequential};
-use record::bakeoff::{Bakeoff, Levels, Metric, TrialState};
+use record::bakeoff::{Bakeoff, Levels, Metric, Trial, TrialState};
 use record::gate::{Gate, GateRule, OnInconclusive};
 use record::load::{Loop, OpenLoop};
 
@@ -134,9 +134,8 @@ fn a_nested_factor_is_compared_where_it_exists() {
     assert_eq!(comparisons.pairs.len(), 3 * 2);
 }
 
-/// `wal` is a fifth slower and `memory` alike. Ten blocks were planned; the runner drops `wal` after six.
-#[test]
-fn a_dropped_configuration_is_worse_by_the_first_metric_and_has_no_other_verdict() {
+/// A sequential design of ten blocks. `wal` is a fifth slower and `memory` alike.
+fn beaten() -> Bakeoff {
     let recipe = Recipe {
         blocks: 10,
         values: vec!["delete", "wal", "memory"],
@@ -146,6 +145,35 @@ fn a_dropped_configuration_is_worse_by_the_first_metric_and_has_no_other_verdict
     };
     let mut whole = recipe.bake();
     whole.judge.sequential = true;
+    whole
+}
+
+#[test]
+fn repeated_trials_count_up_to_the_block_that_decides() {
+    let whole = beaten();
+    let failed_first = |is_it: &dyn Fn(&Trial) -> bool| {
+        let mut bakeoff = whole.clone();
+        for trial in whole.trials.iter().filter(|t| t.levels["journal_mode"] == "wal" && is_it(t)) {
+            let at = bakeoff.attempts.iter().position(|a| a.trial == trial.index).unwrap();
+            let mut before = bakeoff.attempts[at].clone();
+            (before.state, before.run) = (TrialState::Failed, None);
+            bakeoff.attempts.insert(at, before);
+        }
+        bakeoff
+    };
+    // Two failed first in one cell: the blocks are uneven, and remain so.
+    let early = failed_first(&|t| t.block <= 2 && t.levels["threads"] == "1");
+    assert_eq!(sequential::dropped(&early), []);
+    // Failures in later blocks change nothing of the decision.
+    let late = failed_first(&|t| t.block > 6);
+    assert_eq!(sequential::dropped(&late), sequential::dropped(&whole));
+    assert_eq!(compare(&late).count(Verdict::Worse), compare(&whole).count(Verdict::Worse));
+}
+
+/// The runner drops `wal` after six blocks.
+#[test]
+fn a_dropped_configuration_is_worse_by_the_first_metric_and_has_no_other_verdict() {
+    let whole = beaten();
     let found = sequential::dropped(&whole);
     assert_eq!((found.len(), found[0].after_block, found[0].metric), (1, 6, Metric::Throughput));
     let mut stopped = whole.clone();
@@ -185,29 +213,6 @@ fn a_dropped_configuration_is_worse_by_the_first_metric_and_has_no_other_verdict
         cell.summary.as_ref().unwrap().interval.is_ok()
     };
     assert!(interval("memory") && !interval("wal"));
-    // Two of its trials failed first: it is dropped only once the blocks are even, or not at all.
-    let mut redone = whole.clone();
-    for block in [1, 2] {
-        let is_it = |t: &&record::bakeoff::Trial| {
-            t.block == block && t.levels["journal_mode"] == "wal" && t.levels["threads"] == "1"
-        };
-        let index = redone.trials.iter().find(is_it).unwrap().index;
-        let at = redone.attempts.iter().position(|a| a.trial == index).unwrap();
-        let mut before = redone.attempts[at].clone();
-        (before.state, before.run) = (TrialState::Failed, None);
-        redone.attempts.insert(at, before);
-    }
-    assert_eq!(sequential::dropped(&redone), []);
-    // Failures in later blocks change nothing of what was decided.
-    let mut late = whole.clone();
-    for trial in whole.trials.iter().filter(|t| t.block > 6 && t.levels["journal_mode"] == "wal") {
-        let at = late.attempts.iter().position(|a| a.trial == trial.index).unwrap();
-        let mut before = late.attempts[at].clone();
-        (before.state, before.run) = (TrialState::Failed, None);
-        late.attempts.insert(at, before);
-    }
-    assert_eq!(sequential::dropped(&late), found);
-    assert_eq!(compare(&late).count(Verdict::Worse), compare(&whole).count(Verdict::Worse));
     // A trial was lost: the blocks with a value are a selection, and nothing is dropped.
     for attempt in of_one_cell(&mut stopped).skip(2).take(1) {
         attempt.state = TrialState::Invalid;
