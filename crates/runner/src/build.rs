@@ -217,6 +217,9 @@ impl Builder<'_> {
 
     /// Runs the command in a separate workspace.
     fn build(&mut self, content: &Content, folder: &Path) -> Result<(), StepFailure> {
+        if self.stop.is_requested() {
+            return Err(StepFailure::Stopped);
+        }
         let layout = Layout::fresh(self.account);
         // A dead process's workspace is found by its name in the journal.
         self.journal.say(layout.step()).map_err(|error| StepFailure::Failed(error.to_string()))?;
