@@ -27,7 +27,7 @@ pub(super) fn id(repository: &Path, revision: &str) -> Result<String, String> {
 }
 
 /// Variables that lead git to another repository, or let it trust that of another user: with `SUDO_UID`, git
-/// of root accepts the repositories of the user who called `sudo`.
+/// of root accepts the repositories of the caller of `sudo`.
 const FOREIGN: [&str; 11] = [
     "GIT_DIR",
     "GIT_COMMON_DIR",
@@ -101,9 +101,9 @@ pub(super) fn files(
 
 fn git(repository: &Path) -> Command {
     let mut command = Command::new("git");
-    FOREIGN.iter().for_each(|name| {
+    for name in FOREIGN {
         command.env_remove(name);
-    });
+    }
     command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     command.arg("-C").arg(repository).args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.stdin(Stdio::null());
