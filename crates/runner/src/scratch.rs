@@ -108,8 +108,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Builds the request for a lock on a folder. Its maker holds a read lock while it lives: that needs no right to
-/// write, and does not conflict with the `flock` that a database may take on its folder.
+/// Builds the request for a lock on a folder. Its maker holds a read lock while it lives: that needs no
+/// right to write, and does not conflict with the `flock` that a database may take on its folder.
 fn whole(kind: i32) -> libc::flock {
     libc::flock {
         l_type: i16::try_from(kind).expect("a small constant"),
@@ -141,13 +141,13 @@ fn is_fresh_path(path: &Path) -> bool {
 /// A folder that a journal names.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// It does not exist.
+    /// No folder.
     Gone,
-    /// Its maker is dead.
+    /// Folder whose maker is dead.
     Ours(Scratch),
-    /// A process that lives has it locked.
+    /// Folder that a live process has locked.
     Held,
-    /// It may be another folder.
+    /// Folder that may be another one.
     Foreign,
 }
 

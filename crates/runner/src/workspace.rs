@@ -279,8 +279,8 @@ pub(crate) fn variable(factor: &str) -> String {
 /// follow from the journal alone, never from a file that another user could have written. But a stranger may
 /// have written the journal, with names of a bake-off that lives: what its process holds is left alone.
 ///
-/// - `is_alone`: whether this process holds the machine for itself. Otherwise only the folder of a step proves
-///   that its processes are not those of another bake-off.
+/// - `is_alone`: whether this process holds the machine for itself. Otherwise only the folder of a step
+///   proves that its processes are not those of another bake-off.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@
 //! file has its name, and is not changed afterwards, so a command may have its path built in. For a user the
 //! cache has mode 0700. Root's has 0711, because servers run as other accounts: these can neither list it nor
 //! guess a name in it. Files of a build that ran as another account are copied: the account then owns none of
-//! them. Root's own output has keys of its own: root runs nothing that an account built.
+//! them. Root's own output has separate keys: root runs nothing that an account built.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};

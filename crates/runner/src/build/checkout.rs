@@ -27,7 +27,7 @@ pub(super) fn id(repository: &Path, revision: &str) -> Result<String, String> {
 }
 
 /// Variables that lead git to another repository, or let it trust that of another user: with `SUDO_UID`, git
-/// of root accepts the repositories of the user who called `sudo`.
+/// of root accepts the repositories of the caller of `sudo`.
 const FOREIGN: [&str; 11] = [
     "GIT_DIR",
     "GIT_COMMON_DIR",

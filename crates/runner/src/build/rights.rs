@@ -1,4 +1,4 @@
-//! Checks of a build that root runs: another user must not decide what root reads, and which commit it builds.
+//! Checks of a build that root runs: another user must not decide what root reads, or which commit it builds.
 
 use std::path::{Path, PathBuf};
 
