@@ -174,14 +174,16 @@ fn beside(
         let work = move || instruments.follow(name, &program, &|| over.load(Ordering::Acquire));
         threads.push(spawn(name, work)?);
     }
-    // A thread that is confined could not end their processes, and would wait for them.
-    let (of_instruments, over) = (instruments.clone(), is_over.clone());
-    threads.push(spawn("ending", move || {
-        while !over.load(Ordering::Acquire) {
-            std::thread::sleep(NOW_EVERY / 5);
-        }
-        of_instruments.end();
-    })?);
+    if !settings.instruments.is_empty() {
+        // A thread that is confined could not end their processes, and would wait for them.
+        let (of_instruments, over) = (instruments.clone(), is_over.clone());
+        threads.push(spawn("ending", move || {
+            while !over.load(Ordering::Acquire) {
+                std::thread::sleep(NOW_EVERY / 5);
+            }
+            of_instruments.end();
+        })?);
+    }
     if let (Some(url), Some(queue)) = (&settings.webhook, queue) {
         let (webhook, over) = (Webhook::new(url, queue.clone())?, is_over.clone());
         spawn("webhook", move || webhook.follow(&|| over.load(Ordering::Acquire)))?;
