@@ -148,7 +148,7 @@ pub enum RunnerError {
     AnotherBuild {
         /// Configuration.
         what: String,
-        /// What differs.
+        /// The difference.
         differs: String,
     },
     /// A command of `[build]` failed.

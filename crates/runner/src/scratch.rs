@@ -141,9 +141,9 @@ fn is_fresh_path(path: &Path) -> bool {
 /// A folder that a journal names.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// No folder.
+    /// The folder is not there.
     Gone,
-    /// Folder whose maker is dead.
+    /// Folder of a dead process.
     Ours(Scratch),
     /// Folder that a live process has locked.
     Held,

@@ -86,7 +86,7 @@ impl Connection for Blocking {
         }
         match self.0.look_idle() {
             Ok(()) => Idle::Stands,
-            // A reset is none: the server, or what lies between, broke it.
+            // A reset is a loss: the server, or what lies between, broke it.
             Err(failure) if self.0.closes_idle && (failure == closed() || self.0.closes()) => Idle::Closed,
             Err(failure) => Idle::Lost(failure),
         }

@@ -70,10 +70,9 @@ fn what_a_phase_with_its_server_away_waits_for_ends() {
 #[test]
 fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
     let settings = settings(Loop::open(10.0), 2);
-    // Rate, planned, done, ended after the phase, mean latency, median number in flight in the first and the last quarter.
+    // Rate, planned, done, ended after the phase, mean latency, median number in flight in both end quarters.
     for (per_s, planned, done, drained, mean_ms, quarters, ok) in [
         (10.0, 20, 1, 19, 1_900.0, None, false),
-        (10.0, 20, 4, 16, 1_500.0, None, false),
         (100.0, 300, 176, 124, 0.2, None, false),
         (1_000.0, 10_000, 9_900, 100, 1.0, None, false),
         (10.0, 10, 9, 1, 1.0, None, true),
@@ -93,7 +92,6 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
         (500.0, 30_000, 29_500, 500, 170.0, Some((0.0, 167.0)), false),
         // Ten events in progress by chance, where five are usual: once with a stall that was made up for.
         (500.0, 1_500, 1_490, 10, 10.0, Some((5.0, 5.0)), true),
-        (500.0, 1_500, 1_490, 10, 14.0, Some((5.0, 6.0)), true),
     ] {
         let counts = Counts { planned, done, unfinished: planned - done, ..Counts::default() };
         let findings = Findings {

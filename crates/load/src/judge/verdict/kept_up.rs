@@ -14,8 +14,8 @@ use crate::measure::in_system::Trend;
 const ACHIEVED_MIN: f64 = 0.999;
 /// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
 const IN_FLIGHT_MAX: f64 = 0.1;
-/// Growth of the number in flight over the phase that counts as one: standard errors of the difference between
-/// its first and its last quarter, and events by which the medians of whole numbers may be off.
+/// Smallest difference between the first and the last quarter of the phase that counts as growth: its standard
+/// errors, and events by which the medians of whole numbers may be off.
 const GROWTH_ERRORS: f64 = 3.0;
 const GROWTH_MIN: f64 = 1.5;
 /// Length of a stall at the end of the phase that is forgiven if the number in flight had not grown before.
@@ -99,12 +99,12 @@ fn trend(f: &Findings<'_>) -> Option<Trend> {
     f.in_system?.trend.filter(|_| is_constant)
 }
 
-/// Number of events by which the number in flight has certainly grown over the phase; 0 if chance explains the
-/// difference of its quarters.
+/// Number of events by which the number in flight has certainly grown over the phase; 0 if chance explains
+/// the difference of its quarters.
 ///
-/// Three quarters of a phase lie between their middles. Without a backlog, the number in flight resembles itself
-/// for about the mean latency, the number over the rate: the mean over a quarter of the phase then has a
-/// variance of 8 squared numbers over the planned events.
+/// Three quarters of a phase lie between their middles. Without a backlog, the number in flight resembles
+/// itself for about the mean latency, the number over the rate: the mean over a quarter of the phase then has
+/// a variance of 8 squared numbers over the planned events.
 fn growth(f: &Findings<'_>, trend: &Trend) -> f64 {
     const BETWEEN_QUARTERS: f64 = 0.75;
     let error = (2.0 * 8.0 / f.counts.planned.max(1) as f64).sqrt() * trend.first;

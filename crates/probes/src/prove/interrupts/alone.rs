@@ -20,8 +20,8 @@ pub(super) const ALL: (u64, u16) = (0, 50);
 const TICK_S: f64 = 0.01;
 /// At both edges.
 const STEPS_S: f64 = 2.0 * TICK_S;
-/// Transition between idle and a handler: the kernel's idle time ends before the first event and begins after the
-/// last one. On a virtual machine with a busy host.
+/// Transition between idle and a handler: the kernel's idle time ends before the first event and begins after
+/// the last one. On a virtual machine with a busy host.
 const IDLE_EXIT_S: f64 = 3e-6;
 /// Interrupts of the timer: 997 samples, and ticks.
 const TIMER_PER_S: f64 = 1_300.0;
