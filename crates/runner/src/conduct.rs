@@ -165,6 +165,8 @@ pub fn resume(
     let was_asked = stranger.is_some();
     approve(id, stranger, plan.text(), lines, options.trust)?;
     let journal = rounds::open(journal, on_event)?;
+    // As the mended journal has it.
+    let bakeoff = archive.bakeoff(id)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?);
     let is_over = ledger.next().is_none();

@@ -12,6 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
 use nix::libc;
@@ -66,6 +67,15 @@ impl Machine {
     ///
     /// - `beside_others`: allows other measurements. Without it, any other one is an error.
     pub(crate) fn take(beside_others: bool) -> Result<Self, RunnerError> {
+        const PAUSE: Duration = Duration::from_millis(10);
+        let patience = std::iter::repeat_n(PAUSE, 100);
+        // A process that is killed between fork and exec leaves a child that holds its lock until the exec.
+        for pause in patience {
+            match Self::take_at(&place(), beside_others) {
+                Err(RunnerError::MachineBusy { holder, .. }) if is_dead(&holder) => std::thread::sleep(pause),
+                taken => return taken,
+            }
+        }
         Self::take_at(&place(), beside_others)
     }
 
@@ -256,6 +266,12 @@ fn unknown() -> String {
 }
 
 /// Returns the process, its name and its user, as far as they are visible.
+/// Whether that holder has ended.
+fn is_dead(holder: &str) -> bool {
+    let pid = holder.strip_prefix("process ").and_then(|pid| pid.parse::<u32>().ok());
+    pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+}
+
 fn name_of(pid: i64) -> String {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(found) = process.metadata() else { return format!("process {pid}") };

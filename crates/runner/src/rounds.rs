@@ -103,6 +103,8 @@ pub(crate) fn resume(
     let plan = archived_plan(&bakeoff)?;
     approve(id, stranger, &plan.text(), [], options.trust)?;
     let journal = open(journal, on_event)?;
+    // As the mended journal has it.
+    let bakeoff = archive.bakeoff(id)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     let is_over = ledger.next().is_none();
     let held = if is_over { None } else { Some(Held::take(options)?) };
