@@ -156,17 +156,15 @@ pub fn resume(
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
     let script = unrun_script(&plan, options, journal.before(), &bakeoff);
-    let (of_script, lines) =
-        script.as_ref().map_or_else(|_| (None, Vec::new()), |(of, s)| (of.clone(), s.lines()));
+    let of = |(of, s): &(Option<String>, UnrunScript)| (of.clone(), s.lines());
+    let (of_script, lines) = script.as_ref().map(of).unwrap_or_default();
     let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
     let of_build = build::stranger(&plan, file.as_deref()).filter(|_| options.plan_file.is_none());
     let stranger = stranger.or(of_script).or(of_build);
     let lines = lines.into_iter().chain(build::commits(&plan, file.as_deref(), &bakeoff));
     let was_asked = stranger.is_some();
     approve(id, stranger, plan.text(), lines, options.trust)?;
-    let journal = rounds::open(journal, on_event)?;
-    // As the mended journal has it.
-    let bakeoff = archive.bakeoff(id)?;
+    let (journal, bakeoff) = (rounds::open(journal, on_event)?, archive.bakeoff(id)?);
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?);
     let is_over = ledger.next().is_none();

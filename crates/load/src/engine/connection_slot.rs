@@ -100,8 +100,8 @@ impl ConnectionSlot {
         self.is_closed.store(false, Ordering::SeqCst);
     }
 
-    /// Moves the end of the connection to the time at which a new one is wanted: a worker that thinks needs no
-    /// connection.
+    /// Moves the end of the connection to the time at which a new one is wanted: a worker that thinks needs
+    /// none.
     pub(crate) fn wants(&self, now_ns: u64) {
         let _ = self
             .gone_ns

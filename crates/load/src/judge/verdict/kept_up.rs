@@ -14,8 +14,8 @@ use crate::measure::in_system::Trend;
 const ACHIEVED_MIN: f64 = 0.999;
 /// Maximum share of the offered events that may be in flight at the end; one event is always forgiven.
 const IN_FLIGHT_MAX: f64 = 0.1;
-/// Smallest difference between the first and the last quarter of the phase that counts as growth: its standard
-/// errors, and events by which the medians of whole numbers may be off.
+/// Smallest difference between the first and the last quarter of the phase that counts as growth: its
+/// standard errors, and events by which the medians of whole numbers may be off.
 const GROWTH_ERRORS: f64 = 3.0;
 const GROWTH_MIN: f64 = 1.5;
 /// Length of a stall at the end of the phase that is forgiven if the number in flight had not grown before.
