@@ -6,7 +6,7 @@
 //! practical equivalence on the worse side in every condition. It is dropped, and the interval at that block
 //! is its result. Looking after each block costs nothing more, unlike looking at a p value.
 //!
-//! Dropping has a share of alpha, [`SHARE`], divided by the number of comparisons by the first metric. The
+//! Dropping has a fifth of alpha, divided by the number of comparisons by the first metric. The
 //! configurations that are left are judged at the end, at the rest of alpha, in the same family as without
 //! dropping: a dropped one counts as a member that shows nothing, which makes no other claim easier. So the
 //! rate of any false verdict is at most alpha.
