@@ -34,7 +34,7 @@ use crate::slope::slopes;
 /// drops clear losers earlier, and close ones later.
 const PRIOR_VARIANCE: f64 = 25.0;
 
-/// A configuration that is no longer measured.
+/// A configuration that was dropped, so that bakeoff no longer measures it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
     /// Compared factors of the configuration.
@@ -239,7 +239,7 @@ mod tests {
         let of = |pairs: &[Vec<(u32, f64, f64)>]| beaten_after(pairs, 0.01, 0.001, 6);
         assert_eq!(of(std::slice::from_ref(&losing)), Some(6));
         assert_eq!(of(&[losing.clone(), even]), None);
-        // The third block lost a trial: what is left is a selection.
+        // The third block lost a trial, so the remaining blocks are a selection.
         let lost: Vec<_> = losing.iter().filter(|l| l.0 != 3).copied().collect();
         assert_eq!(of(&[losing.clone(), lost]), None);
         assert_eq!(of(&[losing[..5].to_vec()]), None);

@@ -388,7 +388,7 @@ fn each_revision_is_built_once_and_its_failure_is_named() {
     let unknown = builds.run(r#""v1", "v9""#, &command, "");
     assert_eq!(unknown.code, Some(2), "{}", unknown.err);
     assert!(unknown.err.contains("the revision `v9`"), "{}", unknown.err);
-    // An option is no revision.
+    // bakeoff refuses an option of git in place of a revision.
     let option = builds.run(r#""v1", "--all""#, &command, "");
     assert_eq!(option.code, Some(2), "{}", option.err);
 }

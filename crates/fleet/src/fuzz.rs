@@ -1,7 +1,7 @@
 //! Properties of what an agent or a conductor may be sent; fuzz targets and tests call them.
 //!
 //! Any bytes are a message or an error, never a panic. A message that is read and written again is the same.
-//! What is stored of an agent stays within the plan.
+//! Data stored from an agent stays within the plan's limits.
 
 use std::fmt::Debug;
 

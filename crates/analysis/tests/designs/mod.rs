@@ -39,7 +39,7 @@ fn combinations_that_the_plan_leaves_out_are_in_no_family_and_miss_no_gate() {
     assert_eq!(of, [18, 18, 6]);
 }
 
-/// A side that is measured in five more conditions has more failures, and is no worse for that.
+/// A side with five more conditions has more failures. That alone does not make it worse.
 #[test]
 fn failures_count_in_conditions_that_both_sides_have() {
     let threads = vec![1, 2, 4, 8, 16, 32];
@@ -218,7 +218,7 @@ fn a_dropped_configuration_is_worse_by_the_first_metric_and_has_no_other_verdict
         attempt.state = TrialState::Invalid;
     }
     assert_eq!(sequential::dropped(&stopped), []);
-    // What was left out all the same is no result of a design with six blocks.
+    // An arm with fewer than six blocks gets no verdict.
     for pair in compare(&stopped).pairs.iter().filter(|pair| pair.a["journal_mode"] == "wal") {
         assert!(pair.estimate.as_ref().unwrap_err().reason.contains("not beaten"), "{pair:?}");
     }

@@ -108,7 +108,7 @@ impl ConnectionSlot {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |gone_ns| (gone_ns > 0).then_some(now_ns));
     }
 
-    /// Time and manner of the end of the connection, if there is no other yet.
+    /// Time and manner of the end of the connection; `None` while the slot has a connection.
     pub(crate) fn gone_since(&self) -> Option<(u64, Gone)> {
         let gone = if self.is_closed.load(Ordering::SeqCst) { Gone::Closed } else { Gone::Lost };
         Some((self.gone_ns.load(Ordering::SeqCst), gone)).filter(|(gone_ns, _)| *gone_ns > 0)
