@@ -1,4 +1,4 @@
-//! Scripts in Lua that collect rows, reconnect, or report: what a look, a failure or an outage must not change.
+//! Scripts in Lua that collect rows, reconnect or report: what a look, a failure or an outage must not do.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "it is test code, though no test function")]
 
 mod support;
@@ -145,17 +145,29 @@ fn a_failed_bulk_insert_is_sent_again_and_one_that_fails_at_the_end_is_reported(
 #[test]
 fn a_reconnect_during_an_outage_does_not_end_the_load() {
     let Some(mut server) = MariaDb::start() else { return };
-    let text = "function thread_init() con = sysbench.sql.driver():connect() end
-        function event() con:reconnect(); con:query('SELECT 1') end";
+    let (gone, pid) = (server.socket().with_file_name("gone"), server.socket().with_file_name("pid"));
+    let text = format!(
+        "function thread_init() con = sysbench.sql.driver():connect(); n = 0 end
+        function event()
+          n = n + 1
+          if n == 20 then os.execute('kill -9 $(cat {}); touch {}') end
+          con:reconnect()
+          con:query('SELECT 1')
+        end",
+        pid.display(),
+        gone.display()
+    );
     let settings = LoadSettings {
         events_max: None,
         time: Duration::from_secs(6),
         pace: support::jittered(50.0),
         prepare: PreparePolicy::Never,
-        threads: 2,
-        ..script(&server.url(), text, 1)
+        ..script(&server.url(), &text, 1)
     };
     let (record, ()) = support::run_with_trouble(&settings, || {
+        while !gone.exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         server.crash();
         server.restart();
     });

@@ -426,7 +426,8 @@ const ENDLESS: &str = "without a time and a number of events, it never ends: set
 /// Options of the data set and of its transactions.
 fn dataset(given: &Given<'_>, draft: &mut Draft, (workload, command): (&str, &str)) -> Result<(), LikeError> {
     if let Some(tables) = given.count("tables")? {
-        draft.put("tables", tables_of(given, draft, (workload, command), tables)?);
+        let tables = tables_of(given, draft, (workload, command), tables)?;
+        draft.put("tables", tables);
     }
     if let Some(rows) = given.count("table_size")? {
         draft.put("rows", rows);

@@ -2,9 +2,9 @@
 //!
 //! # Source
 //!
-//! `--help` of wrk, wrk2, hey and oha, and the manual of ab. Certificates: wrk's `src/ssl.c` (`SSL_VERIFY_NONE`),
-//! hey's `requester.go` (`InsecureSkipVerify`), ab's `ab.c` (OpenSSL's default for clients, which is not to
-//! verify); oha verifies unless `--insecure` is given.
+//! `--help` of wrk, wrk2, hey and oha, and the manual of ab. Certificates: wrk's `src/ssl.c`
+//! (`SSL_VERIFY_NONE`), hey's `requester.go` (`InsecureSkipVerify`), ab's `ab.c` (OpenSSL's default for
+//! clients, which is not to verify); oha verifies unless `--insecure` is given.
 
 mod ab;
 mod hey;
