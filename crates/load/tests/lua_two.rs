@@ -64,7 +64,7 @@ fn a_look_finds_the_missing_tables_of_a_bulk_insert_and_writes_nothing() {
     assert_eq!(server.ask("bench", "SELECT count(*) FROM sbtest1").trim(), "300");
 }
 
-/// The look ends without `thread_done`, whose writes would be the user's.
+/// The look ends without `thread_done`: its writes would be in the user's tables.
 #[test]
 fn a_look_calls_no_thread_done_and_a_restart_shows_a_missing_table_too() {
     let Some(server) = MariaDb::start() else { return };
@@ -87,7 +87,7 @@ fn a_look_calls_no_thread_done_and_a_restart_shows_a_missing_table_too() {
     assert!(error.to_string().contains("1213;1062"), "{error}");
 }
 
-/// Rows of an INSERT whose failure begins the event again are sent again.
+/// If the failure of an INSERT begins the event again, its rows are sent again.
 #[test]
 fn a_failed_bulk_insert_is_sent_again_and_one_that_fails_at_the_end_is_reported() {
     let Some(server) = MariaDb::start() else { return };
@@ -219,7 +219,7 @@ fn a_report_has_the_events_in_progress_and_those_that_wait() {
         } else {
             let busy = found.iter().filter(|line| line[0] == 2.0).count();
             assert!(busy >= found.len() - 1 && found.iter().all(|line| line[0] <= 2.0), "{found:?}");
-            // Each interval adds a quarter of the 100 events/s that nobody takes.
+            // Each interval adds a quarter of the 100 events/s that no thread takes.
             assert!(found.windows(2).all(|pair| pair[1][1] > pair[0][1]), "{found:?}");
         }
     }

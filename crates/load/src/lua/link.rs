@@ -371,7 +371,7 @@ impl Link {
         is_well
     }
 
-    /// Sends the rows so far. If that fails, they stay, as in sysbench: the event that begins again sends them.
+    /// Sends the rows so far. If that fails, they stay, as in sysbench: the event's next try sends them.
     fn send_bulk(&mut self, context: &mut Context) -> bool {
         if !self.bulk.has_rows() {
             return true;

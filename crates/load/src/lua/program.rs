@@ -200,8 +200,8 @@ impl Program {
         }
     }
 
-    /// Whether others than the user, root and the script's owner, whose text runs anyway, can create files in
-    /// the script's folder.
+    /// Whether others than the user, root and the script's owner can create files in the script's folder. The
+    /// text of its owner runs anyway.
     fn is_folder_shared(&self, here: &Path) -> bool {
         let author = std::fs::metadata(here.join(&self.name)).ok().map(|found| found.uid());
         is_shared(&here.join(self.folder()), author)
@@ -288,7 +288,7 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
 
 /// Whether another user than this one and root can create files in a folder.
 ///
-/// - `author`: another user, whose folder it may be.
+/// - `author`: another user who may own it.
 fn is_shared(folder: &Path, author: Option<u32>) -> bool {
     std::fs::metadata(folder).map_or(true, |found| {
         // A user's private group, with the same number, has no other member; nor should root's group.

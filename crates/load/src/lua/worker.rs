@@ -125,8 +125,8 @@ impl Drop for ScriptWorker {
             return;
         }
         let ended = state.call_global("thread_done", Some(self.thread));
-        // A server that is gone cannot be told; every other failure is reported, such as that of the last rows
-        // of an INSERT.
+        // A server that is gone cannot be told. Every other failure is reported, such as that of the last
+        // rows of an INSERT.
         let text = match ended {
             Err(ScriptError::Sql(failure)) if failure.class != FailureClass::Connection => failure.text,
             Err(ScriptError::Script(text)) => text,
