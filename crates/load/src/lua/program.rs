@@ -288,7 +288,7 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
 
 /// Whether another user than this one and root can create files in a folder.
 ///
-/// - `author`: another user who may own it.
+/// - `author`: another user that may own it.
 fn is_shared(folder: &Path, author: Option<u32>) -> bool {
     std::fs::metadata(folder).map_or(true, |found| {
         // A user's private group, with the same number, has no other member; nor should root's group.
