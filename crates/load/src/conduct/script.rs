@@ -192,10 +192,17 @@ impl ScriptSide {
             counts: difference(counts, before),
             latency_pct_s: self.percentile_s(&progress.latency),
             latency_s: None,
-            queue: self.is_open_loop.then_some((progress.backlog, u64::from(self.threads))),
+            queue: self.is_open_loop.then(|| self.queue(progress.backlog)),
         };
         self.reporter.report("report_intermediate", report);
         self.waiting += 1;
+    }
+
+    /// Events that wait, and events in progress, of those that are due and have not ended.
+    fn queue(&self, backlog: u64) -> (u64, u64) {
+        let running =
+            self.programs.iter().map(|program| program.events_in_progress()).sum::<u64>().min(backlog);
+        (backlog - running, running)
     }
 
     /// Calls the cumulative hook and `done`.

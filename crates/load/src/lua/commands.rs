@@ -65,7 +65,8 @@ pub(crate) enum Looked {
 }
 
 /// Looks whether the tables of a script exist: initializes a thread, and has the server check the statements
-/// of an event without executing them.
+/// of an event without executing them. The state is dropped without `thread_done`, which may write what the
+/// event has collected.
 pub(crate) fn look(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<Looked, Failure> {
     let failure = |error: ScriptError| error.failure(program);
     let seat = Seat { cuts: Arc::clone(cuts), is_silent: true, ..Seat::default() };
@@ -81,16 +82,13 @@ pub(crate) fn look(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<Loo
         };
     }
     state.calls.context.is_dry = true;
-    let ended = state.run_event(0);
-    state.calls.context.is_dry = false;
-    let looked = match ended {
-        Ended::Failed(ScriptError::Sql(_)) if state.calls.context.misses_table => Looked::Misses,
+    Ok(match state.run_event(0) {
+        Ended::Failed(ScriptError::Sql(_)) | Ended::Restart(_) if state.calls.context.misses_table => {
+            Looked::Misses
+        }
         // Without rows, an event may fail in any way: the load will show it.
         _ => Looked::Well,
-    };
-    // The load calls it again for each of its threads, and reports its failure then.
-    let _ = state.call_global("thread_done", Some(0));
-    Ok(looked)
+    })
 }
 
 /// Executes a command of a script; in parallel, if the script allows it.

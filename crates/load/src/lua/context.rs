@@ -3,7 +3,7 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::connection::{Cut, Failure, Laps, OperationShare};
@@ -82,6 +82,7 @@ pub(crate) struct Counters {
     errors: AtomicU64,
     reconnects: AtomicU64,
     before_events: OnceLock<Counts>,
+    is_in_event: AtomicBool,
 }
 
 /// Counts of all threads at one moment.
@@ -106,13 +107,23 @@ impl Counters {
         of.store(of.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Keeps the counts before the first event: those of `thread_init`. Later calls change nothing.
+    /// Begins an event. Keeps the counts before the first one: those of `thread_init`.
     pub(crate) fn event_begins(&self) {
+        self.is_in_event.store(true, Ordering::Relaxed);
         self.before_events.get_or_init(|| {
             let mut counts = Counts::default();
             self.add_to(&mut counts);
             counts
         });
+    }
+
+    pub(crate) fn event_ends(&self) {
+        self.is_in_event.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the thread runs an event at the moment.
+    pub(crate) fn is_in_event(&self) -> bool {
+        self.is_in_event.load(Ordering::Relaxed)
     }
 
     /// Adds the counts before the first event; all counts if none has begun.
@@ -142,6 +153,17 @@ pub(crate) enum Ignored {
 }
 
 impl Ignored {
+    /// Reads numbers, or `all`; `None` if an element is neither.
+    pub(crate) fn of(list: &[String]) -> Option<Self> {
+        let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
+        let all = list.iter().map(|text| match text.trim() {
+            "all" => Some(None),
+            text => number(text).map(Some),
+        });
+        let numbers: Option<Vec<i32>> = all.collect::<Option<Vec<_>>>()?.into_iter().collect();
+        Some(numbers.map_or(Self::All, Self::Numbers))
+    }
+
     fn has(&self, errno: i32) -> bool {
         match self {
             Self::All => true,

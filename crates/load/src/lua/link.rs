@@ -346,6 +346,9 @@ impl Link {
         if self.bulk.head == 0 {
             return Added::NotBegun;
         }
+        if context.is_dry && self.bulk.has_rows() {
+            return Added::Well;
+        }
         if self.bulk.has_rows()
             && self.bulk.sql.len() + row.len() >= BULK_BYTES_MAX
             && !self.send_bulk(context)
@@ -356,15 +359,19 @@ impl Link {
             self.bulk.sql.push(b',');
         }
         self.bulk.sql.extend_from_slice(row);
-        Added::Well
+        // The first row shows whether the table exists.
+        if context.is_dry && !self.send_bulk(context) { Added::Failed } else { Added::Well }
     }
 
     pub(crate) fn bulk_done(&mut self, context: &mut Context) -> bool {
         let is_well = self.send_bulk(context);
-        self.bulk.end();
+        if is_well {
+            self.bulk.end();
+        }
         is_well
     }
 
+    /// Sends the rows so far. If that fails, they stay, as in sysbench: the event's next try sends them.
     fn send_bulk(&mut self, context: &mut Context) -> bool {
         if !self.bulk.has_rows() {
             return true;
@@ -374,7 +381,9 @@ impl Link {
         }
         let Self { client: Some(client), bulk, rows, .. } = self else { return false };
         let outcome = ask(&mut **client, &bulk.sql, rows, context);
-        bulk.sql.truncate(bulk.head);
+        if outcome.is_ok() && !context.is_dry {
+            bulk.sql.truncate(bulk.head);
+        }
         let operation = (!context.is_dry).then_some(bulk.operation);
         self.answered(context, outcome, operation);
         self.error == NONE

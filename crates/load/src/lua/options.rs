@@ -79,7 +79,10 @@ impl Kind {
             Self::Number => OptionValue::Number(text.parse().ok().filter(|x: &f64| x.is_finite())?),
             Self::Size => OptionValue::Number(size(text)?),
             Self::Text => OptionValue::Text(text.to_owned()),
-            Self::List => OptionValue::List(text.split(',').map(str::to_owned).collect()),
+            Self::List => {
+                let parts = text.split(',').filter(|part| !part.is_empty());
+                OptionValue::List(parts.map(str::to_owned).collect())
+            }
         })
     }
 
@@ -120,9 +123,19 @@ impl Declared {
     pub fn check(&self, value: &str) -> Result<(), String> {
         let problem = || {
             let name = self.name.replace('_', "-");
-            format!("invalid value '{value}' for '--{name}': expected {}", self.kind.form())
+            let form = if self.has_errors() { "numbers of MySQL errors, or `all`" } else { self.kind.form() };
+            format!("invalid value '{value}' for '--{name}': expected {form}")
         };
-        self.kind.value(value).map(drop).ok_or_else(problem)
+        let is_good = match self.kind.value(value) {
+            Some(OptionValue::List(list)) => !self.has_errors() || Ignored::of(&list).is_some(),
+            found => found.is_some(),
+        };
+        if is_good { Ok(()) } else { Err(problem()) }
+    }
+
+    /// Whether its values are errors that an event ignores.
+    fn has_errors(&self) -> bool {
+        self.kind == Kind::List && self.is_named(IGNORED_ERRORS)
     }
 
     /// A line of help.
@@ -137,6 +150,9 @@ impl Declared {
         format!("  {line}\n          {}{}", self.text, default.unwrap_or_default())
     }
 }
+
+/// The option that names the errors after which an event begins again.
+const IGNORED_ERRORS: &str = "mysql-ignore-errors";
 
 fn same_name(a: &str, b: &str) -> bool {
     let plain = |c: char| if c == '-' { '_' } else { c };
@@ -190,10 +206,10 @@ pub(crate) fn usual() -> Vec<Declared> {
             "Exponent of the Zipfian distribution",
         ),
         option(
-            "mysql-ignore-errors",
+            IGNORED_ERRORS,
             Kind::List,
             "1213,1020,1205",
-            "MySQL errors after which an event restarts, or \"all\"",
+            "MySQL errors after which an event restarts, or \"all\"; without effect on PostgreSQL",
         ),
         option("percentile", Kind::Whole, "95", "Latency percentile that the report hooks receive"),
         option(
@@ -297,14 +313,15 @@ impl OptionValues {
         }
     }
 
-    pub(crate) fn ignored(&self) -> Ignored {
-        let Some(OptionValue::List(list)) = self.get("mysql_ignore_errors") else {
-            return Ignored::Numbers(Vec::new());
+    /// Errors of MySQL that a script ignores.
+    ///
+    /// - `driver`: the server's; another one than MySQL has no error of these numbers.
+    pub(crate) fn ignored(&self, driver: &str) -> Ignored {
+        let found = match self.get("mysql_ignore_errors") {
+            Some(OptionValue::List(list)) if driver == "mysql" => Ignored::of(list),
+            _ => None,
         };
-        if list.iter().any(|number| number == "all") {
-            return Ignored::All;
-        }
-        Ignored::Numbers(list.iter().filter_map(|number| number.trim().parse().ok()).collect())
+        found.unwrap_or(Ignored::Numbers(Vec::new()))
     }
 }
 
@@ -364,6 +381,32 @@ mod tests {
         assert!(percentile("101").is_err() && percentile("-1").is_err());
         let given = [("mysql_ignore_errors".to_owned(), "1213, 1062".to_owned())];
         let values = OptionValues::of(&usual(), &given).unwrap();
-        assert_eq!(values.ignored(), Ignored::Numbers(vec![1213, 1062]));
+        assert_eq!(values.ignored("mysql"), Ignored::Numbers(vec![1213, 1062]));
+    }
+
+    #[test]
+    fn errors_that_an_event_ignores_are_numbers_and_of_mysql() {
+        let of =
+            |value: &str| OptionValues::of(&usual(), &[("mysql_ignore_errors".to_owned(), value.to_owned())]);
+        for wrong in ["1213;1062", "1213,deadlock", "ALL", "-1", "0", "1213 1062", "99999999999"] {
+            let problem = of(wrong).unwrap_err();
+            assert!(problem.contains(wrong) && problem.contains("--mysql-ignore-errors"), "{problem}");
+        }
+        for (good, ignored) in
+            [("all", Ignored::All), ("1062,all", Ignored::All), ("", Ignored::Numbers(Vec::new()))]
+        {
+            let values = of(good).unwrap();
+            assert_eq!(values.ignored("mysql"), ignored, "{good}");
+            // An error of PostgreSQL has no number.
+            assert_eq!(values.ignored("pgsql"), Ignored::Numbers(Vec::new()), "{good}");
+        }
+    }
+
+    #[test]
+    fn an_empty_element_of_a_list_is_none() {
+        for (text, expected) in [("", &[][..]), (",", &[]), ("a,,b,", &["a", "b"]), (" ,c", &[" ", "c"])] {
+            let list = OptionValue::List(expected.iter().map(|&part| part.to_owned()).collect());
+            assert_eq!(Kind::List.value(text), Some(list), "{text:?}");
+        }
     }
 }

@@ -68,6 +68,10 @@ local function alert(text) io.stderr:write("ALERT: ", text, "\n") end
 
 package.path = facts.path
 package.cpath = facts.cpath
+-- A loader that finds nothing: its text is part of the error for a module that is not found.
+if facts.unsearched then
+   package.loaders[#package.loaders + 1] = function() return "\n\t" .. facts.unsearched end
+end
 
 sysbench = {
    tid = facts.tid,
@@ -308,8 +312,12 @@ function Connection:query_row(text)
 end
 
 function Connection:disconnect() return assert(disconnect(self) == 0) end
-function Connection:reconnect() return assert(reconnect(self) == 0) end
 function Connection:more_results() return more_results(self) ~= 0 end
+
+function Connection:reconnect()
+   if reconnect(self) ~= 0 then self:check_error(nil, "<reconnect>") end
+   return true
+end
 
 function Connection:next_result()
    local rs = next_result(self)

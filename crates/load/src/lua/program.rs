@@ -166,6 +166,12 @@ impl Program {
         }
     }
 
+    /// Number of events that run at the moment.
+    pub(crate) fn events_in_progress(&self) -> u64 {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.iter().filter(|counters| counters.is_in_event()).count() as u64
+    }
+
     /// Records that the script itself has failed; the first failure is reported.
     pub(crate) fn fail(&self, failed: Failed) {
         let _ = self.failed.set(failed);
@@ -185,14 +191,44 @@ impl Program {
         options.chain([self.name.clone()]).chain(self.command.clone()).collect()
     }
 
-    /// Search path of `require`: sysbench's, and the script's own folder at the end.
+    /// The script's own folder.
+    fn folder(&self) -> &str {
+        match self.name.rsplit_once('/') {
+            None => ".",
+            Some(("", _)) => "/",
+            Some((folder, _)) => folder,
+        }
+    }
+
+    /// Whether others than the user, root and the script's owner can create files in the script's folder. The
+    /// text of its owner runs anyway.
+    fn is_folder_shared(&self, here: &Path) -> bool {
+        let author = std::fs::metadata(here.join(&self.name)).ok().map(|found| found.uid());
+        is_shared(&here.join(self.folder()), author)
+    }
+
+    /// Explanation of the folder that `require` leaves out.
+    pub(crate) fn unsearched(&self, here: &Path) -> Option<String> {
+        let folder = if self.is_folder_shared(here) {
+            self.folder()
+        } else if is_shared(here, None) {
+            "."
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{folder} is not searched, since other users can write it: set LUA_PATH to use its modules"
+        ))
+    }
+
+    /// Search path of `require`: sysbench's, and the script's own folder at the end. Of these two, a folder
+    /// that other users can write is left out: a module there may be theirs.
     ///
-    /// - `here`: the working folder. If other users can write it, a module there may be theirs: it is left
-    ///   out.
+    /// - `here`: the working folder.
     pub(crate) fn path(&self, here: &Path, variable: impl Fn(&str) -> Option<String>) -> (String, String) {
         let home = variable("HOME");
         let (mut path, mut native) = (Vec::new(), Vec::new());
-        if !is_shared(here) {
+        if !is_shared(here, None) {
             path.extend(["./?.lua", "./?/init.lua", "./src/lua/?.lua"].map(str::to_owned));
             native.push("./?.so".to_owned());
         }
@@ -207,8 +243,10 @@ impl Program {
             path.push(format!("{folder}/?.lua"));
         }
         native.extend(["/usr/local/lib/lua/5.1/?.so", "/usr/lib/lua/5.1/?.so"].map(str::to_owned));
-        let folder = self.name.rsplit_once('/').map_or(".", |(folder, _)| folder);
-        path.push(format!("{folder}/?.lua"));
+        let folder = self.folder();
+        if !self.is_folder_shared(here) {
+            path.push(format!("{}/?.lua", folder.trim_end_matches('/')));
+        }
         let with = |name: &str, usual: String| match variable(name) {
             Some(own) if own.contains(";;") => own.replace(";;", &format!(";{usual};")),
             Some(own) => own,
@@ -249,11 +287,14 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
 }
 
 /// Whether another user than this one and root can create files in a folder.
-fn is_shared(folder: &Path) -> bool {
+///
+/// - `author`: another user that may own it.
+fn is_shared(folder: &Path, author: Option<u32>) -> bool {
     std::fs::metadata(folder).map_or(true, |found| {
         // A user's private group, with the same number, has no other member; nor should root's group.
         let may_group = found.mode() & 0o020 != 0 && found.gid() != found.uid() && found.gid() != 0;
-        let is_own = found.uid() == 0 || found.uid() == nix::unistd::geteuid().as_raw();
+        let users = [Some(0), Some(nix::unistd::geteuid().as_raw()), author];
+        let is_own = users.contains(&Some(found.uid()));
         !is_own || may_group || found.mode() & 0o002 != 0
     })
 }
@@ -264,25 +305,66 @@ mod tests {
 
     use super::*;
 
+    /// A script of that name in a folder with these rights.
+    fn in_folder(mode: u32, name: &str) -> (tempfile::TempDir, Program) {
+        let folder = tempfile::tempdir().unwrap();
+        let name = name.replace("FOLDER", folder.path().to_str().unwrap());
+        std::fs::write(folder.path().join(&name), "x()").unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let program = Program::to_describe(&name, "x()", Some("run"));
+        (folder, program)
+    }
+
     #[test]
     fn modules_are_found_where_sysbench_finds_them_and_beside_the_script() {
-        let program = Program::to_describe("a/b/tpcc.lua", "#!/usr/bin/env sysbench\nx()", Some("run"));
-        assert_eq!(program.text, "--#!/usr/bin/env sysbench\nx()");
+        let (folder, program) = in_folder(0o755, "FOLDER/tpcc.lua");
+        let beside = format!(";{}/?.lua", folder.path().display());
         let here = Path::new("/");
         let (path, native) = program.path(here, |name| (name == "HOME").then(|| "/home/ann".to_owned()));
         for expected in ["./?.lua", "/home/ann/.luarocks/share/lua/5.1/?.lua", "/usr/share/sysbench/?.lua"] {
             assert!(path.split(';').any(|p| p == expected), "{path}");
         }
-        assert!(path.ends_with(";a/b/?.lua") && native.contains("./?.so"), "{path} {native}");
+        assert!(path.ends_with(&beside) && native.contains("./?.so"), "{path} {native}");
+        assert_eq!(program.unsearched(here), None);
         let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua;;/y".to_owned()));
         assert!(path.starts_with("/x/?.lua;./?.lua;") && path.ends_with(";/y"), "{path}");
         let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua".to_owned()));
         assert_eq!(path, "/x/?.lua");
-        // In /tmp, `require "oltp_common"` must not run what another user put there.
-        let shared = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        let program = Program::to_describe("x", "#!/usr/bin/env sysbench\nx()", Some("run"));
+        assert_eq!(program.text, "--#!/usr/bin/env sysbench\nx()");
+    }
+
+    /// In `/tmp`, `require "oltp_common"` must not run what another user put there.
+    #[test]
+    fn modules_are_not_taken_from_a_folder_that_others_can_write() {
+        let (shared, program) = in_folder(0o1777, "own.lua");
         let (path, native) = program.path(shared.path(), |_| None);
-        assert!(!path.contains("./") && !native.contains("./"), "{path} {native}");
-        assert!(path.ends_with(";a/b/?.lua"), "{path}");
+        let of_here = |text: &str| text.split(';').any(|form| form.starts_with('.'));
+        assert!(!of_here(&path) && !of_here(&native), "{path} {native}");
+        assert!(program.unsearched(shared.path()).unwrap().starts_with(". is not searched"));
+        // A script elsewhere finds its own modules, and not those of the shared folder.
+        let (folder, program) = in_folder(0o755, "FOLDER/own.lua");
+        let (path, _) = program.path(shared.path(), |_| None);
+        assert!(!of_here(&path), "{path}");
+        assert!(path.ends_with(&format!(";{}/?.lua", folder.path().display())), "{path}");
+        // Nor does one that is named with its folder.
+        let (shared, program) = in_folder(0o1777, "FOLDER/own.lua");
+        let (path, _) = program.path(Path::new("/"), |_| None);
+        let folder = shared.path().display().to_string();
+        assert!(!path.contains(&folder), "{path}");
+        assert!(program.unsearched(Path::new("/")).unwrap().starts_with(&folder));
+        let (folder, program) = in_folder(0o775, "FOLDER/own.lua");
+        let is_root = nix::unistd::geteuid().is_root();
+        if !is_root {
+            return println!("skipped: the folder of another user needs root");
+        }
+        // The modules of the script's owner are no less trusted than the script.
+        let give = |path: &Path, user: u32| std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+        give(folder.path(), 4_321);
+        let beside = format!(";{}/?.lua", folder.path().display());
+        let is_beside = || program.path(Path::new("/"), |_| None).0.ends_with(&beside);
+        assert!(!is_beside(), "the script is root's, its folder is another user's");
+        give(&folder.path().join("own.lua"), 4_321);
+        assert!(is_beside());
     }
 }

@@ -105,7 +105,8 @@ impl State {
         let mut state = state;
         state.calls.context.laws = values.laws().map_err(ScriptError::Options)?;
         state.percentile = values.percentile().map_err(ScriptError::Options)?;
-        state.calls.context.ignored = values.ignored();
+        let driver = program.server.as_ref().map_or("", |server| server.driver());
+        state.calls.context.ignored = values.ignored(driver);
         state.set_options(&values).map_err(of_lua)?;
         Ok(state)
     }
@@ -321,9 +322,11 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
         native.set(*name, LightUserData(address.cast_mut()))?;
     }
     let facts = lua.create_table()?;
-    let (path, native_path) = program.path(Path::new("."), |name| std::env::var(name).ok());
+    let here = Path::new(".");
+    let (path, native_path) = program.path(here, |name| std::env::var(name).ok());
     facts.set("path", path)?;
     facts.set("cpath", native_path)?;
+    facts.set("unsearched", program.unsearched(here))?;
     facts.set("tid", seat.thread)?;
     facts.set("version", VERSION)?;
     facts.set("version_string", concat!("sysbench 1.0.20 (bakeoff ", env!("CARGO_PKG_VERSION"), ")"))?;

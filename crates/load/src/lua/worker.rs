@@ -64,6 +64,7 @@ impl Connection for ScriptWorker {
         state.calls.context.begin(&attempt.random, attempt.laps);
         let ended = state.run_event(*thread);
         state.calls.context.end();
+        state.calls.context.counters.event_ends();
         // The end of the script is the end of the event, whatever its last statement was.
         attempt.laps.rested();
         let error = match ended {
@@ -124,8 +125,14 @@ impl Drop for ScriptWorker {
             return;
         }
         let ended = state.call_global("thread_done", Some(self.thread));
-        // A server that is gone cannot be told; what the script itself does wrong is reported.
-        if let (Err(ScriptError::Script(text)), false) = (ended, is_cut) {
+        // A server that is gone cannot be told. Every other failure is reported, such as that of the last
+        // rows of an INSERT.
+        let text = match ended {
+            Err(ScriptError::Sql(failure)) if failure.class != FailureClass::Connection => failure.text,
+            Err(ScriptError::Script(text)) => text,
+            _ => return,
+        };
+        if !is_cut {
             self.program.fail(Failed { text, is_usage: false });
         }
     }

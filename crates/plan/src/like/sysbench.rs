@@ -188,7 +188,9 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
     let test = given.value("test").or_else(|| words.next());
     let test =
         test.ok_or_else(|| draft.malformed("the name of a test is missing, such as oltp_read_write"))?;
-    let command = words.next().unwrap_or("run");
+    let command = words.next().ok_or_else(|| {
+        draft.malformed("the command is missing: run, prepare, cleanup, or another one of the script")
+    })?;
     let is_oldest = test == OLDEST_TEST.0;
     let test = known(test, draft)?;
     verb(draft, &test, command);
@@ -204,9 +206,10 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
     }
     if command == "run" {
         pace(&given, draft)?;
-    } else if let Some(threads) = given.count("threads")?.filter(|_| command == "prepare") {
-        draft.put("threads", threads);
+    } else {
+        of_command(&given, draft, matches!(test, Test::Script(_)), command)?;
     }
+    every_command(&given, draft);
     match test {
         Test::Workload(name) => dataset(&given, draft, (name, command))?,
         Test::Script(_) => of_script(&given, draft),
@@ -341,33 +344,69 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         &["forced_shutdown"],
         "--drain bounds the wait for events in flight",
     );
-    given.remark(draft, RemarkKind::LeftOut, names(Use::Own), "");
-    given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options on the command line");
-    given.remark(
-        draft,
-        RemarkKind::Missing,
-        &["mysql_dry_run"],
-        "the target `null:` measures the client alone",
-    );
     if given.value("mysql_ignore_errors") == Some("all") {
         draft.put("max-errors", "100%");
     }
     Ok(())
 }
 
+/// Options of a load that another command has, such as `prepare`; it has no rate and no length.
+fn of_command(given: &Given<'_>, draft: &mut Draft, is_script: bool, command: &str) -> Result<(), LikeError> {
+    let threads = given.count("threads")?;
+    match threads {
+        Some(threads) if is_script || command == "prepare" => draft.put("threads", threads),
+        _ => given.remark(draft, RemarkKind::LeftOut, &["threads"], ""),
+    }
+    if let Some(seed) = given.whole("rand_seed")?.filter(|seed| *seed > 0) {
+        draft.put("seed", seed);
+    }
+    given.remark(draft, RemarkKind::LeftOut, &OF_A_RUN, "");
+    Ok(())
+}
+
+/// Options of a load's rate and length.
+const OF_A_RUN: [&str; 8] =
+    ["time", "events", "rate", "tx_rate", "tx_jitter", "report_interval", "warmup_time", "forced_shutdown"];
+
+/// Remarks on options that every command has.
+fn every_command(given: &Given<'_>, draft: &mut Draft) {
+    given.remark(draft, RemarkKind::LeftOut, names(Use::Own), "");
+    given.remark(draft, RemarkKind::Missing, &["config_file"], "write its options on the command line");
+    if given.value("mysql_dry_run").is_some_and(is_on) {
+        let text = "the target `null:` measures the client alone";
+        given.remark(draft, RemarkKind::Missing, &["mysql_dry_run"], text);
+    }
+}
+
+/// Number of events after which sysbench ends before version 1.0, unless `--max-requests` names another.
+const EVENTS_BEFORE_1: u64 = 10_000;
+
+/// Whether the line is one of sysbench before 1.0: it names the test by `--test`, and neither threads nor the
+/// length as versions since then do.
+fn is_before_1(given: &Given<'_>) -> bool {
+    let is_new = |name: &str| given.all(name).any(|(_, written)| written.starts_with(&format!("--{name}")));
+    given.has("test") && !["threads", "time", "events"].into_iter().any(is_new)
+}
+
 /// Length of the load: sysbench ends by time, by events, or by the earlier of both.
 fn length(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    let is_old = is_before_1(given);
     let time = given.read("time", "seconds", seconds)?;
-    let events = given.whole("events")?.filter(|n| *n > 0);
+    let mut events = given.whole("events")?;
+    if is_old && events.is_none() {
+        let text = "before version 1.0, sysbench ends after 10,000 events unless it is given";
+        draft.differs("--max-requests", text);
+        events = Some(EVENTS_BEFORE_1);
+    }
+    let events = events.filter(|n| *n > 0);
     let warmup = given.read("warmup_time", "seconds", seconds)?;
     match (time, events) {
-        (Some(time), None) if time.is_zero() => {
-            return Err(draft.malformed("--time=0 without --events never ends: set one of them"));
-        }
+        (Some(time), None) if time.is_zero() => return Err(draft.malformed(ENDLESS)),
+        (None, None) if is_old => return Err(draft.malformed(ENDLESS)),
         (Some(time), _) if !time.is_zero() => draft.duration("time", time),
         (None, None) => draft.put("time", settings::TIME.default_text()),
         // sysbench 1.0 measures for 10 s unless the time is 0.
-        (None, Some(_)) if !given.has("test") => draft.put("time", "10s"),
+        (None, Some(_)) if !is_old => draft.put("time", "10s"),
         _ => {}
     }
     if let Some(events) = events {
@@ -381,12 +420,17 @@ fn length(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     Ok(())
 }
 
+/// Text about a load without an end.
+const ENDLESS: &str = "without a time and a number of events, it never ends: set one of them";
+
 /// Options of the data set and of its transactions.
 fn dataset(given: &Given<'_>, draft: &mut Draft, (workload, command): (&str, &str)) -> Result<(), LikeError> {
-    for (option, ours) in [("tables", "tables"), ("table_size", "rows")] {
-        if let Some(n) = given.count(option)? {
-            draft.put(ours, n);
-        }
+    if let Some(tables) = given.count("tables")? {
+        let tables = tables_of(given, draft, (workload, command), tables)?;
+        draft.put("tables", tables);
+    }
+    if let Some(rows) = given.count("table_size")? {
+        draft.put("rows", rows);
     }
     let seen = "affects the table: bakeoff creates it with a secondary index and auto-increment ids";
     let is_other = |name: &str, usual: &[&str]| given.value(name).is_some_and(|v| !usual.contains(&v));
@@ -409,6 +453,23 @@ fn dataset(given: &Given<'_>, draft: &mut Draft, (workload, command): (&str, &st
     }
     given.remark_unknown(draft);
     if command == "run" { transaction(given, draft, workload) } else { Ok(()) }
+}
+
+/// Number of tables: sysbench's `select_random_*` read `sbtest1` alone, and create no other table.
+fn tables_of(
+    given: &Given<'_>,
+    draft: &mut Draft,
+    (workload, command): (&str, &str),
+    tables: u64,
+) -> Result<u64, LikeError> {
+    if tables == 1 || !workload.starts_with("select-random-") {
+        return Ok(tables);
+    }
+    if command != "run" {
+        return Err(draft.malformed(format!("--tables={tables}: this test has one table")));
+    }
+    given.remark(draft, RemarkKind::Differs, &["tables"], "this test of sysbench reads `sbtest1` alone");
+    Ok(1)
 }
 
 fn transaction(given: &Given<'_>, draft: &mut Draft, workload: &str) -> Result<(), LikeError> {

@@ -273,3 +273,114 @@ fn what_the_tool_would_refuse_is_refused() {
         assert!(translate(line).is_err(), "{line}: {:?}", translate(line));
     }
 }
+
+/// Remarks of one kind: the part and the text.
+fn remarks(line: &str, kind: RemarkKind) -> Vec<String> {
+    let remarks = translate(line).unwrap().remarks.into_iter();
+    remarks
+        .filter(|remark| remark.kind == kind)
+        .map(|remark| format!("{}: {}", remark.part, remark.text))
+        .collect()
+}
+
+#[test]
+fn each_host_of_sysbench_has_each_port() {
+    for (options, hosts) in [
+        ("--mysql-host=h1,h2 --mysql-port=1,2", "h1:1,h1:2,h2:1,h2:2"),
+        ("--mysql-host=h1,h2 --mysql-port=1", "h1:1,h2:1"),
+        ("--mysql-host=h1 --mysql-port=1,2,3", "h1:1,h1:2,h1:3"),
+        ("--mysql-host=h1,,h2, --mysql-port=1,2,", "h1:1,h1:2,h2:1,h2:2"),
+        ("--mysql-host=h1,h2,h3 --mysql-port=1,2", "h1:1,h1:2,h2:1,h2:2,h3:1,h3:2"),
+        ("--mysql-host=h1,h2", "h1,h2"),
+        ("--db-driver=pgsql --pgsql-host=h1 --pgsql-port=1", "h1:1"),
+    ] {
+        let typed = translate(&format!("sysbench oltp_insert {options} run")).unwrap().typed();
+        assert!(typed.contains(&format!("//sbtest@{hosts}/sbtest")), "{options}: {typed}");
+    }
+    // libpq takes the first of several hosts that answers; sysbench's port of PostgreSQL is one number.
+    assert!(!translate("sysbench oltp_insert --pgsql-host=h1,h2 run").unwrap().is_whole());
+    assert!(translate("sysbench oltp_insert --pgsql-host=h1 --pgsql-port=1,2 run").is_err());
+    assert!(!translate("sysbench oltp_insert --mysql-socket=/a,/b run").unwrap().is_whole());
+}
+
+#[test]
+fn a_test_that_reads_one_table_has_one() {
+    for name in ["select_random_points", "select_random_ranges"] {
+        let line = format!("sysbench {name} --tables=4 run");
+        let typed = translate(&line).unwrap().typed();
+        assert!(typed.contains(" --tables 1 ") || typed.ends_with(" --tables 1"), "{typed}");
+        assert!(remarks(&line, RemarkKind::Differs).iter().any(|r| r.starts_with("--tables=4: ")), "{line}");
+        // sysbench asserts it there.
+        assert!(translate(&format!("sysbench {name} --tables=4 prepare")).is_err());
+        assert!(translate(&format!("sysbench {name} --tables=1 prepare")).is_ok());
+    }
+    let typed = translate("sysbench oltp_read_only --tables=4 run").unwrap().typed();
+    assert!(typed.contains(" --tables 4"), "{typed}");
+}
+
+#[test]
+fn before_version_1_sysbench_ends_after_10_000_events() {
+    let length = |line: &str| {
+        let typed = translate(&format!("sysbench {line} run")).unwrap().typed();
+        let of = |name: &str| typed.split(name).nth(1).map(|rest| rest.split(' ').next().unwrap().to_owned());
+        (of(" --events "), of(" --time "))
+    };
+    let is = |events: Option<&str>, time: Option<&str>| (events.map(str::to_owned), time.map(str::to_owned));
+    assert_eq!(length("--test=oltp --num-threads=8"), is(Some("10000"), None));
+    assert_eq!(length("--test=oltp --max-time=60"), is(Some("10000"), Some("1m")));
+    assert_eq!(length("--test=oltp --max-time=60 --max-requests=0"), is(None, Some("1m")));
+    assert_eq!(length("--test=oltp --max-requests=70"), is(Some("70"), None));
+    // Names of version 1.0, which still accepts --test.
+    assert_eq!(length("--test=own.lua --time=60 --threads=8"), is(None, Some("1m")));
+    assert_eq!(length("--test=own.lua --threads=8").0, None);
+    assert_eq!(length("own.lua --max-time=60"), is(None, Some("1m")));
+    assert!(translate("sysbench --test=oltp --max-requests=0 run").is_err());
+}
+
+#[test]
+fn other_commands_than_run_have_their_options_and_remarks() {
+    let typed = translate("sysbench tpcc.lua --threads=4 --rand-seed=7 check").unwrap().typed();
+    assert!(typed.starts_with("bakeoff script tpcc.lua check ") && typed.contains(" --threads 4"), "{typed}");
+    assert!(typed.contains(" --seed 7"), "{typed}");
+    for command in ["run", "prepare", "cleanup"] {
+        for missing in ["--config-file=x.cnf", "--mysql-dry-run"] {
+            for test in ["oltp_insert", "own.lua"] {
+                let line = format!("sysbench {test} {missing} {command}");
+                assert!(!translate(&line).unwrap().is_whole(), "{line}");
+            }
+        }
+    }
+    let left = remarks("sysbench own.lua --time=60 --rate=5 --histogram prepare", RemarkKind::LeftOut);
+    assert_eq!(left, ["--time=60: ", "--rate=5: ", "--histogram: "]);
+    assert!(translate("sysbench oltp_insert --mysql-dry-run=off run").unwrap().is_whole());
+    // bakeoff cleans up on one connection, as sysbench does.
+    let left = remarks("sysbench oltp_insert --threads=4 cleanup", RemarkKind::LeftOut);
+    assert_eq!(left, ["--threads=4: "]);
+    for line in
+        ["sysbench oltp_read_write --threads=8", "sysbench own.lua", "sysbench --test=oltp --max-time=5"]
+    {
+        let problem = translate(line).unwrap_err().to_string();
+        assert!(problem.contains("the command is missing"), "{line}: {problem}");
+    }
+}
+
+#[test]
+fn a_tool_that_accepts_any_certificate_is_translated_with_insecure() {
+    for (line, is_insecure) in [
+        ("wrk https://h/", true),
+        ("wrk2 -R 5 https://h/", true),
+        ("hey https://h/", true),
+        ("hey -h2 https://h/", true),
+        ("ab https://h/", true),
+        ("oha https://h/", false),
+        ("oha --insecure https://h/", true),
+        ("wrk http://h/", false),
+        ("hey http://h/", false),
+        ("ab http://h/", false),
+    ] {
+        let typed = format!("{} ", translate(line).unwrap().typed());
+        assert_eq!(typed.contains(" --insecure "), is_insecure, "{line}: {typed}");
+        let is_said = remarks(line, RemarkKind::Differs).iter().any(|remark| remark.starts_with("https: "));
+        assert_eq!(is_said, is_insecure && !line.starts_with("oha"), "{line}");
+    }
+}

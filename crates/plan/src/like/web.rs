@@ -2,7 +2,9 @@
 //!
 //! # Source
 //!
-//! `--help` of wrk, wrk2, hey and oha, and the manual of ab.
+//! `--help` of wrk, wrk2, hey and oha, and the manual of ab. Certificates: wrk's `src/ssl.c`
+//! (`SSL_VERIFY_NONE`), hey's `requester.go` (`InsecureSkipVerify`), ab's `ab.c` (OpenSSL's default for
+//! clients, which is not to verify); oha verifies unless `--insecure` is given.
 
 mod ab;
 mod hey;
@@ -59,6 +61,18 @@ fn version(draft: &mut Draft, transport: Transport, is_two: bool) {
         draft.put("http-version", "2");
     } else if transport == Transport::Tls {
         draft.put("http-version", "1.1");
+    }
+}
+
+/// Writes that the server's certificate is not checked, as by a tool that accepts any.
+fn any_certificate(draft: &mut Draft, transport: Transport) {
+    if transport == Transport::Tls {
+        draft.flag("insecure");
+        let text = format!(
+            "{} accepts any certificate, and with --insecure, so does bakeoff: leave it out to check the server",
+            draft.tool()
+        );
+        draft.differs("https", &text);
     }
 }
 

@@ -25,6 +25,9 @@ fn mysql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let socket = given.value("mysql_socket");
     let mut parameters = Vec::new();
     if let Some(path) = socket {
+        if path.contains(',') {
+            given.remark(draft, RemarkKind::Missing, &["mysql_socket"], "bakeoff uses one socket");
+        }
         parameters.push(format!("socket={}", path_of(path)));
     } else if host.is_none_or(|host| host == "localhost") {
         let text = "for `localhost`, MySQL's client library uses its socket; bakeoff uses TCP, or \
@@ -53,7 +56,8 @@ fn mysql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             given.remark(draft, RemarkKind::Missing, &[name], "");
         }
     }
-    let hosts = hosts(host.unwrap_or("localhost"), given.value("mysql_port"), draft)?;
+    let hosts =
+        hosts(&list(host.unwrap_or("localhost")), &list(given.value("mysql_port").unwrap_or("")), draft)?;
     let login = login(given, "mysql_user", "mysql_password");
     let database = encoded(given.value("mysql_db").unwrap_or("sbtest"));
     draft.target(format!("mysql://{login}{hosts}/{database}{}", query(&parameters)));
@@ -73,28 +77,35 @@ fn pgsql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
             parameters.push(format!("{name}={}", path_of(value)));
         }
     }
-    let host = given.value("pgsql_host").unwrap_or("localhost");
-    let hosts = hosts(host, given.value("pgsql_port"), draft)?;
+    let host = list(given.value("pgsql_host").unwrap_or("localhost"));
+    if host.len() > 1 {
+        let text = "libpq takes the first host that answers; bakeoff spreads its connections over all";
+        given.remark(draft, RemarkKind::Missing, &["pgsql_host"], text);
+    }
+    let port: Vec<&str> = given.value("pgsql_port").into_iter().collect();
+    let hosts = hosts(&host, &port, draft)?;
     let login = login(given, "pgsql_user", "pgsql_password");
     let database = encoded(given.value("pgsql_db").unwrap_or("sbtest"));
     draft.target(format!("postgres://{login}{hosts}/{database}{}", query(&parameters)));
     Ok(())
 }
 
-/// Hosts with their ports: of one port and several hosts, each host has this port.
-fn hosts(hosts: &str, ports: Option<&str>, draft: &Draft) -> Result<String, LikeError> {
-    let hosts: Vec<&str> = hosts.split(',').filter(|host| !host.is_empty()).collect();
-    let ports: Vec<&str> = ports.map_or_else(Vec::new, |ports| ports.split(',').collect());
-    for port in &ports {
+/// The elements of a list, without empty ones.
+fn list(text: &str) -> Vec<&str> {
+    text.split(',').filter(|part| !part.is_empty()).collect()
+}
+
+/// Each host with each of the ports, in the order in which sysbench gives them to its threads.
+fn hosts(hosts: &[&str], ports: &[&str], draft: &Draft) -> Result<String, LikeError> {
+    for port in ports {
         address::port(draft, port)?;
     }
-    let port_of = |index: usize| ports.get(index).or(ports.last()).map(|port| format!(":{port}"));
-    let host = |(index, host): (usize, &&str)| {
-        format!("{}{}", address::host(host), port_of(index).unwrap_or_default())
+    let hosts = hosts.iter().map(|host| address::host(host));
+    let all: Vec<String> = match ports {
+        [] => hosts.collect(),
+        _ => hosts.flat_map(|host| ports.iter().map(move |port| format!("{host}:{port}"))).collect(),
     };
-    // Several ports at one host are several servers.
-    let repeated: Vec<&str> = if hosts.len() == 1 { vec![hosts[0]; ports.len().max(1)] } else { hosts };
-    Ok(repeated.iter().enumerate().map(host).collect::<Vec<_>>().join(","))
+    Ok(all.join(","))
 }
 
 fn login(given: &Given<'_>, user: &str, password: &str) -> String {

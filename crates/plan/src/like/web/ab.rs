@@ -1,6 +1,6 @@
 //! ab, the benchmark of Apache.
 
-use super::{closes, headers, length, method, target, version};
+use super::{any_certificate, closes, headers, length, method, target, version};
 use crate::like::draft::{Draft, Given, seconds};
 use crate::like::error::LikeError;
 use crate::like::options::{Item, Spec, Style, scan, specs};
@@ -22,6 +22,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let given = Given::new(&items, draft.tool());
     let transport = target(draft, given.words().next(), given.value("A"))?;
     version(draft, transport, false);
+    any_certificate(draft, transport);
     let connections = given.count("c")?.unwrap_or(1);
     draft.put("connections", connections);
     let time = given.read("t", "seconds", seconds)?.filter(|time| !time.is_zero());

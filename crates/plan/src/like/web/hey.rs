@@ -1,6 +1,6 @@
 //! hey.
 
-use super::{REDIRECTS, Transport, body, closes, headers, length, method, target, version};
+use super::{REDIRECTS, Transport, any_certificate, body, closes, headers, length, method, target, version};
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -20,6 +20,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let transport = target(draft, given.words().next(), given.value("a"))?;
     let is_two = given.has("h2") && transport == Transport::Tls;
     version(draft, transport, is_two);
+    any_certificate(draft, transport);
     if !is_two {
         given.remark(draft, RemarkKind::LeftOut, &["h2"], "hey uses HTTP/2 only with https");
     }

@@ -1,6 +1,6 @@
 //! wrk and wrk2.
 
-use super::{headers, length, target, version};
+use super::{any_certificate, headers, length, target, version};
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -21,6 +21,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let given = Given::new(&items, draft.tool());
     let transport = target(draft, given.words().next(), None)?;
     version(draft, transport, false);
+    any_certificate(draft, transport);
     let count =
         |name: &str, usual: u64| Ok(given.read(name, "a whole number from 1", metric)?.unwrap_or(usual));
     let (connections, threads) = (count("connections", 10)?, count("threads", 2)?);
