@@ -219,7 +219,8 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
     };
     let number = |name: &str, default: usize, max: usize| {
         let read = |text: &str| text.parse().ok().filter(|number| *number <= max);
-        let expected = || if max < usize::MAX { format!("at most {max}") } else { "a whole number".to_owned() };
+        let expected =
+            || if max < usize::MAX { format!("at most {max}") } else { "a whole number".to_owned() };
         fields.read(name, read, expected).map(|number| number.unwrap_or(default))
     };
     let asked = || {

@@ -269,7 +269,8 @@ fn read(archive: &Archive) -> Result<Snapshot, ArchiveError> {
     let mut notes = archive.notes();
     let noted = headers.into_iter().map(|header| (notes.remove(&header.id).unwrap_or_default(), header));
     let rows: Vec<Row> = noted.zip(shorts).map(|((note, header), short)| row(header, short, note)).collect();
-    let stamp = before.filter(|_| are_held(archive, &rows)).map(|folders| (folders, journals(archive, &rows)));
+    let stamp =
+        before.filter(|_| are_held(archive, &rows)).map(|folders| (folders, journals(archive, &rows)));
     Ok(Snapshot { stamp, rows, damaged: archive.damage()?.len() })
 }
 

@@ -266,14 +266,19 @@ mod tests {
     fn only_kills_without_a_trial_in_between_are_in_a_row() {
         let mut deaths = Deaths::default();
         let mut rows = |ends: &[(bool, usize)]| {
-            ends.iter().map(|(was_killed, ended)| {
-                deaths.add(*was_killed, *ended);
-                deaths.in_a_row()
-            })
-            .collect::<Vec<_>>()
+            ends.iter()
+                .map(|(was_killed, ended)| {
+                    deaths.add(*was_killed, *ended);
+                    deaths.in_a_row()
+                })
+                .collect::<Vec<_>>()
         };
         assert_eq!(rows(&[(true, 0), (true, 0), (true, 1), (true, 1)]), [1, 2, 1, 2]);
-        assert_eq!(rows(&[(false, 1), (true, 1), (true, 2), (true, 3)]), [0, 1, 1, 1], "an end in order is no kill");
+        assert_eq!(
+            rows(&[(false, 1), (true, 1), (true, 2), (true, 3)]),
+            [0, 1, 1, 1],
+            "an end in order is no kill"
+        );
     }
 
     #[test]

@@ -275,7 +275,11 @@ mod tests {
         assert_eq!(of(&by_pace, 6), [(None, Some(40)), waiting(40, 43), waiting(60, 61), (None, None)]);
         for wish in [archive::Wish::Pause, archive::Wish::Cancel] {
             all[0].wish = Some(wish);
-            assert_eq!(super::expected(&all, &by_pace, 6_000_000_000), [Expected::default(); 4], "it stops before that");
+            assert_eq!(
+                super::expected(&all, &by_pace, 6_000_000_000),
+                [Expected::default(); 4],
+                "it stops before that"
+            );
         }
     }
 }

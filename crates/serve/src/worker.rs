@@ -14,7 +14,9 @@ use record::run::RunId;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::situation::{Deaths, INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation};
+use crate::situation::{
+    Deaths, INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation,
+};
 
 /// Interval between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -233,12 +235,7 @@ impl Worker {
 
     /// Passes on requests of users, and the end of this server: on disk first, since the next server must not
     /// take it for a user's.
-    fn urge(
-        &self,
-        id: RunId,
-        urged: &mut Urged,
-        pid: impl Fn() -> Option<u32>,
-    ) -> Result<(), QueueError> {
+    fn urge(&self, id: RunId, urged: &mut Urged, pid: impl Fn() -> Option<u32>) -> Result<(), QueueError> {
         let level = self.urgency(id)?;
         if (self.stop)() > 0 && level > urged.0 {
             self.queue().leave(id)?;
