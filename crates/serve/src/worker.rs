@@ -236,11 +236,11 @@ impl Worker {
     /// Passes on requests of users, and the end of this server: on disk first, since the next server must not
     /// take it for a user's.
     fn urge(&self, id: RunId, urged: &mut Urged, pid: impl Fn() -> Option<u32>) -> Result<(), QueueError> {
-        let level = self.urgency(id)?;
-        if (self.stop)() > 0 && level > urged.0 {
+        let (wished, leaving) = (self.wished(id)?, (self.stop)());
+        if leaving > urged.0 {
             self.queue().leave(id)?;
         }
-        urged.up_to(level, pid);
+        urged.up_to(wished.max(leaving), pid);
         Ok(())
     }
 
@@ -252,21 +252,20 @@ impl Worker {
 
     /// Whether a process ended because of a pause that its user has taken back.
     fn is_withdrawn(&self, id: RunId, urged: &Urged) -> Result<bool, QueueError> {
-        Ok(urged.0 > 0 && self.urgency(id)? == 0)
+        Ok(urged.0 > 0 && self.wished(id)?.max((self.stop)()) == 0)
     }
 
     fn is_conducted(&self, run: RunId, pid: Option<u32>) -> bool {
         self.archive.is_held(run) || pid.is_some_and(|pid| conducts(pid, run))
     }
 
-    fn urgency(&self, id: RunId) -> Result<u8, QueueError> {
-        let wish = self.queue().entry(id)?.wish;
-        let wished = match wish {
+    /// Urgency of what a user wishes.
+    fn wished(&self, id: RunId) -> Result<u8, QueueError> {
+        Ok(match self.queue().entry(id)?.wish {
             None => 0,
             Some(Wish::Pause) => 1,
             Some(Wish::Cancel) => 2,
-        };
-        Ok(wished.max((self.stop)()))
+        })
     }
 
     /// Waits until no child of the ended process has the journal: a child that is about to execute a program
