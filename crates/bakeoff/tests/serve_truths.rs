@@ -88,19 +88,47 @@ fn a_measurement_that_was_killed_does_not_stay_running() {
 }
 
 #[test]
-fn an_entry_of_a_server_that_was_stopped_and_killed_goes_on() {
+fn a_pause_and_the_end_of_a_server_complete_the_trial() {
     let lab = lab_with(2, "3s");
+    let house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    let is_measuring = || house.get("/metrics").body.contains("bakeoff_load_done_per_second{").then_some(());
+    let show = || lab.json(&["queue", "show", &id]);
+    // Trials that were measured, and attempts that were not completed.
+    let trials = || {
+        let run = lab.json(&["runs", "show", show()["run"].as_str().unwrap()]);
+        let count = |of: &str, name: &str| run[of][name].as_u64().unwrap();
+        (count("cells", "sealed") + count("cells", "invalid"), count("attempts", "abandoned"))
+    };
+    until("a trial is measured", is_measuring);
+    assert_eq!(lab.run(&["queue", "pause", &id]).code, Some(0));
+    until("it is paused", || (show()["state"] == "paused").then_some(()));
+    assert_eq!(trials(), (1, 0));
+    assert_eq!(lab.run(&["queue", "resume", &id]).code, Some(0));
+    until("a trial is measured", is_measuring);
+    house.end();
+    let _next = House::open(&lab, &["--queue"]);
+    assert!(matches!(lab.run(&["queue", "wait", &id]).code, Some(0 | 3)));
+    assert_eq!(trials(), (4, 0));
+}
+
+#[test]
+fn an_entry_of_a_server_that_was_stopped_and_killed_goes_on() {
+    let lab = lab_with(2, "2s");
     let house = House::open(&lab, &["--queue"]);
     let id = submit(&lab);
     until("a trial is measured", || {
         house.get("/metrics").body.contains("bakeoff_load_done_per_second{").then_some(())
     });
-    // As systemd does: first the request to stop, and before the trial has ended the kill.
+    // As systemd does: first the request to stop, and the kill before the process has followed it.
+    let process = Pid::from_raw(processes(&lab, "run")[0]);
+    kill(process, Signal::SIGSTOP).unwrap();
     kill(Pid::from_raw(house.pid().cast_signed()), Signal::SIGTERM).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     house.kill();
-    assert!(!processes(&lab, "run").is_empty(), "its process completes the trial");
     let _next = House::open(&lab, &["--queue"]);
+    std::thread::sleep(Duration::from_secs(1));
+    kill(process, Signal::SIGCONT).unwrap();
     let ended = until("it ends", || {
         let shown = lab.json(&["queue", "show", &id]);
         (!matches!(shown["state"].as_str(), Some("running" | "waiting"))).then_some(shown)
@@ -180,6 +208,6 @@ fn bake_offs_are_judged_only_if_the_command_judges_them() {
 fn the_unit_signals_the_server_alone() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/bakeoff-serve.service");
     let unit = std::fs::read_to_string(unit).unwrap();
-    // By default systemd signals every process of the unit: with that of the server, a trial gets two.
+    // By default systemd signals every process of the unit: with that of the server, the trial would be cut off.
     assert!(unit.lines().any(|line| line == "KillMode=mixed"), "{unit}");
 }

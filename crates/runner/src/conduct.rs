@@ -75,8 +75,8 @@ pub(crate) struct Conductor<'a> {
 
 /// Conducts a bake-off from its beginning.
 ///
-/// At the first request to stop, the current trial is measured to its end, its server is stopped, and the
-/// bake-off is interrupted; [`resume`] continues it.
+/// At a request to stop, the current trial and its server are stopped, and the bake-off is interrupted;
+/// [`resume`] continues it. At a request to stop after the trial, that is measured to its end first.
 ///
 /// The kernel kills the servers when the calling thread ends.
 ///
@@ -245,7 +245,7 @@ impl Conductor<'_> {
                 (self.on_event)(&Event::Note(&why));
                 return self.ledger.leave();
             }
-            if self.stop.is_requested() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
+            if self.stop.is_last_trial() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
                 return self.ledger.leave();
             }
             if let Some(note) = budget.after_series(left, Monotonic.now_ns()) {
@@ -372,7 +372,7 @@ fn take_machine(
             }
             taken => return taken,
         }
-        if wait_for(LOOK_AGAIN, stop, || false) == Waited::Stopped {
+        if wait_for(LOOK_AGAIN, stop, || false) == Waited::Stopped || stop.is_last_trial() {
             return Err(RunnerError::StoppedBefore);
         }
     }

@@ -300,8 +300,7 @@ impl Urged {
             let found =
                 pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
             let Some((number, raw)) = found else { return };
-            // Two signals of one kind that arrive together count as one.
-            let signal = if self.0 == 0 { Signal::TERM } else { Signal::INT };
+            let signal = if self.0 == 0 { Signal::USR1 } else { Signal::TERM };
             match pidfd_open(raw, PidfdFlags::empty()) {
                 Ok(process) if pid() == Some(number) => drop(pidfd_send_signal(&process, signal)),
                 // Linux before 5.3.
@@ -445,7 +444,7 @@ mod tests {
         let (program, begun, again) =
             (folder.path().join("bakeoff"), folder.path().join("begun"), folder.path().join("again"));
         let script = format!(
-            "#!/bin/sh\n[ -e {0} ] && {{ touch {1}; exit 0; }}\ntrap 'exit 130' TERM\ntouch {0}\nwhile :; do sleep 0.02; done\n",
+            "#!/bin/sh\n[ -e {0} ] && {{ touch {1}; exit 0; }}\ntrap 'exit 130' USR1\ntouch {0}\nwhile :; do sleep 0.02; done\n",
             begun.display(),
             again.display()
         );
