@@ -124,7 +124,11 @@ fn an_entry_of_a_server_that_was_stopped_and_killed_goes_on() {
     let process = Pid::from_raw(processes(&lab, "run")[0]);
     kill(process, Signal::SIGSTOP).unwrap();
     kill(Pid::from_raw(house.pid().cast_signed()), Signal::SIGTERM).unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    until("the process has a signal", || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap().trim().to_owned();
+        (pending.trim_start_matches('0') != "").then_some(())
+    });
     house.kill();
     let _next = House::open(&lab, &["--queue"]);
     std::thread::sleep(Duration::from_secs(1));

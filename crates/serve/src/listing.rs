@@ -65,7 +65,8 @@ type Stamp = Option<([i128; 3], u64)>;
 pub(crate) struct Selected<'a> {
     /// Newest first.
     pub(crate) rows: Vec<&'a Row>,
-    /// Runs that may belong to them, but were not read: a request reads only so many, and some cannot be read.
+    /// Runs that may belong to them, but were not read: a request reads only so many, and some are
+    /// unreadable.
     pub(crate) unread: usize,
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct Running {
     pub(crate) expected_end_unix_ns: Option<u64>,
     /// The present interval; `None` between trials, or if the last one is old.
     pub(crate) interval: Option<Value>,
-    /// Its age, if it is not of this moment.
+    /// Age of that interval, if the next one is overdue.
     pub(crate) age_s: Option<u64>,
 }
 
@@ -284,8 +284,8 @@ impl Followed {
         }
     }
 
-    /// The interval of this moment, and its age if the next one is overdue. An old one says nothing about this
-    /// moment: between trials, or if the process hangs.
+    /// The interval of this moment, and its age if the next one is overdue. An old one says nothing about
+    /// this moment: between trials, or if the process hangs.
     fn present(&self, now_unix_ns: u64) -> Option<(&Value, Option<u64>)> {
         let last = self.intervals.last()?;
         let age_ns = now_unix_ns.saturating_sub(last["at_unix_ns"].as_u64()?);
