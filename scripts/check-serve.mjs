@@ -149,7 +149,8 @@ const until = (page, title, state) => page.waitForFunction(
       await page.keyboard.press("Tab");
       const [found, outline] = await page.evaluate(() => {
         const at = document.activeElement;
-        return [at.id || at.name || at.getAttribute("aria-label") || at.textContent.trim(), getComputedStyle(at).outlineStyle];
+        const field = at.localName === "input" ? at.name : "";
+        return [at.id || field || at.getAttribute("aria-label") || at.textContent.trim(), getComputedStyle(at).outlineStyle];
       });
       if (outline === "none") problems.push(`no visible focus on ${found}`);
       if (found !== name) continue;

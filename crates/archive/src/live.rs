@@ -157,7 +157,9 @@ impl Archive {
         let wrong = |e| in_file(&folder, bakeoff::ORDER)(e);
         let begun = order.header.read().map_err(wrong)?;
         let mut told = Told::default();
-        events.iter().for_each(|event| told.take(event));
+        for event in &events {
+            told.take(event);
+        }
         let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
         let trials = order.trials().into_iter().map(|trial| {
             let mut of = story.attempts.iter().filter(|a| a.trial == trial.index);
