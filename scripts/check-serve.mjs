@@ -57,6 +57,13 @@ async function fits(page, name) {
   if (width > view) problems.push(`${name}: ${width} px wide in a window of ${view} px`);
 }
 
+// Waits until the queue has the entry in that state.
+const until = (page, title, state) => page.waitForFunction(
+  ([title, state]) => [...document.querySelectorAll("#now tbody tr")].some(
+    (row) => row.querySelector("th a").textContent === title && row.querySelector(".word").textContent === state,
+  ), [title, state], { timeout: 60_000 },
+);
+
 // The way of a user with a mouse.
 {
   const { context, page } = await open({ viewport: { width: 1280, height: 900 } });
@@ -130,31 +137,61 @@ async function fits(page, name) {
   await context.close();
 }
 
-// By keyboard alone: a visible focus on each stop, and a plan submitted.
+// By keyboard alone: a visible focus on each stop; a plan submitted, stopped, resumed and cancelled; runs compared; one removed.
 {
   const { context, page } = await open({ viewport: { width: 1000, height: 800 } });
   await page.goto(`${url}/`);
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
-  const until = async (test, limit = 60) => {
-    for (let i = 0; i < limit; i += 1) {
+  // Tabs to the part with that name, and presses the key on it.
+  const press = async (name, key) => {
+    for (let i = 0; i < 100; i += 1) {
       await page.keyboard.press("Tab");
-      const [text, outline] = await page.evaluate(() => [
-        document.activeElement.id || document.activeElement.textContent.trim(), getComputedStyle(document.activeElement).outlineStyle,
-      ]);
-      if (outline === "none") problems.push(`no visible focus on ${text}`);
-      if (test(text)) return;
+      const [found, outline] = await page.evaluate(() => {
+        const at = document.activeElement;
+        const field = at.localName === "input" ? at.name : "";
+        return [at.id || field || at.getAttribute("aria-label") || at.textContent.trim(), getComputedStyle(at).outlineStyle];
+      });
+      if (outline === "none") problems.push(`no visible focus on ${found}`);
+      if (found !== name) continue;
+      if (key) await page.keyboard.press(key);
+      return;
     }
-    throw new Error("the keyboard does not reach it");
+    throw new Error(`the keyboard does not reach ${name}`);
   };
-  await until((text) => text === "New plan");
-  await page.keyboard.press("Enter");
-  await page.waitForURL(/plans\/new/);
-  await until((text) => text === "plan");
-  await page.keyboard.insertText(PLAN("by keyboard", 2));
-  await until((text) => text === "Submit");
-  await page.keyboard.press("Enter");
-  await page.waitForURL(/\/queue\//);
+  const loaded = (address) => page.waitForURL(address, { waitUntil: "load" });
+  await press("New plan", "Enter");
+  await loaded(/plans\/new/);
+  await press("plan");
+  await page.keyboard.insertText(PLAN("by keyboard", 8));
+  await press("Submit", "Enter");
+  await loaded(/\/queue\//);
+  await press("Queue", "Enter");
+  await loaded(`${url}/`);
+  await page.waitForSelector("article dl.numbers", { timeout: 60_000 });
+  for (const [action, state] of [["pause", "paused"], ["resume", "running"], ["cancel", "cancelled"]]) {
+    await press(`${action} by keyboard`, "Enter");
+    await until(page, "by keyboard", state);
+  }
+  await press("Runs", "Enter");
+  await loaded(`${url}/runs`);
+  // A box is ticked with the space bar. The newest runs come first: the two bake-offs.
+  await press("runs", "Space");
+  await press("runs", "Space");
+  await press("Compare the ticked runs", "Enter");
+  await loaded(/\/compare/);
+  assert.match(await page.textContent("main"), /by keyboard[^]*two rates of nothing/);
+  await press("Runs", "Enter");
+  await loaded(`${url}/runs`);
+  const short = await page.textContent("tbody tr:nth-child(1) td:nth-child(2) a");
+  await press(short, "Enter");
+  await loaded(/about/);
+  await press("Remove this run", "Enter");
+  await press("confirm");
+  await page.keyboard.type(short);
+  await press("Remove", "Enter");
+  await loaded(`${url}/runs`);
+  assert.ok(!(await page.textContent("main")).includes(short), "the run removed by keyboard is gone");
   await context.close();
 }
 
@@ -176,7 +213,7 @@ async function fits(page, name) {
   assert.equal(await focused(), "cancel beta");
   await page.keyboard.press("Enter");
   const state = async (entry) => (await (await page.request.get(`${url}/api/v1/queue/${entry.id}`)).json()).state;
-  await page.waitForFunction(() => /cancelled/.test(document.querySelector("#now table").textContent));
+  await until(page, "beta", "cancelled");
   assert.deepEqual([await state(alpha), await state(beta)], ["waiting", "cancelled"]);
   // An action that is gone leaves the focus to the heading, not to a neighbour.
   await page.waitForFunction(() => document.getElementById("live-state").textContent === "Live");

@@ -389,6 +389,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Progress {
             Step::Workspace { .. }
             | Step::PlanFile { .. }
             | Step::RateFound { .. }
+            | Step::ConfigurationDropped { .. }
             | Step::JournalMended { .. }
             | Step::SeriesSetup
             | Step::SeriesPrepare

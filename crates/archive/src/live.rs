@@ -3,6 +3,7 @@
 //! The live file is for viewers only. It is removed at the end of the run; the series then hold the same
 //! intervals. No result depends on it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use crate::error::ArchiveError;
 use crate::reader::{self, in_file};
-use crate::schema::event::Step;
+use crate::schema::event::{JournalEvent, Step};
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, disk, lock, masking};
 
@@ -52,6 +53,8 @@ pub struct Standing {
     pub trials: Vec<TrialStanding>,
     /// Pace of the process that has it.
     pub pace: Option<Pace>,
+    /// Time at which it ended or was stopped; `None` if it runs, or its process died.
+    pub ended_unix_ns: Option<u64>,
     /// Scratch folder of the current series.
     scratch: Option<PathBuf>,
 }
@@ -80,6 +83,8 @@ pub struct TrialStanding {
     pub run: Option<RunId>,
     /// Whether it is being measured now.
     pub is_current: bool,
+    /// Whether it will not be measured: its configuration was dropped.
+    pub is_dropped: bool,
 }
 
 impl Archive {
@@ -151,50 +156,32 @@ impl Archive {
         let story = bakeoff::story(&events, is_held);
         let wrong = |e| in_file(&folder, bakeoff::ORDER)(e);
         let begun = order.header.read().map_err(wrong)?;
-        let (mut pid, mut current, mut scratch) = (None, None, None);
-        let mut pace: Option<Pace> = None;
+        let mut told = Told::default();
         for event in &events {
-            match &event.step {
-                Step::TrialSealed { .. } | Step::TrialInvalid { .. } | Step::TrialFailed { .. } => {
-                    if let Some(pace) = &mut pace {
-                        (pace.ended, pace.last_end_unix_ns) = (pace.ended + 1, event.at_unix_ns);
-                    }
-                }
-                Step::SeriesSetup | Step::SeriesPrepare | Step::SeriesStart | Step::TrialWarming => {
-                    let at = event.at_unix_ns;
-                    pace.get_or_insert(Pace { since_unix_ns: at, ended: 0, last_end_unix_ns: at });
-                }
-                _ => {}
-            }
-            match &event.step {
-                Step::Opened { pid: new } => (pid, current, scratch, pace) = (Some(*new), None, None, None),
-                Step::Workspace { folder, .. } => scratch = Some(PathBuf::from(folder)),
-                Step::TrialWarming | Step::TrialMeasuring => current = event.trial,
-                Step::TrialSealed { .. }
-                | Step::TrialInvalid { .. }
-                | Step::TrialFailed { .. }
-                | Step::TrialAbandoned { .. } => current = None,
-                Step::SeriesTeardown => scratch = None,
-                _ => {}
-            }
+            told.take(event);
         }
         let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
         let trials = order.trials().into_iter().map(|trial| {
             let mut of = story.attempts.iter().filter(|a| a.trial == trial.index);
             let measured = of.clone().find(|a| counts(a.state));
-            let told = measured.or_else(|| of.next_back());
+            let attempt = measured.or_else(|| of.next_back());
+            let state = attempt.map_or(TrialState::Planned, |a| a.state);
             TrialStanding {
-                state: told.map_or(TrialState::Planned, |a| a.state),
-                reason: told.and_then(|a| a.reason.clone()),
-                run: told.and_then(|a| a.run),
-                is_current: is_held && current == Some(trial.index),
+                state,
+                reason: attempt.and_then(|a| a.reason.clone()),
+                run: attempt.and_then(|a| a.run),
+                is_current: is_held && told.current == Some(trial.index),
+                is_dropped: is_left(state) && told.is_dropped(&trial),
                 trial,
             }
         });
         let trials = trials.collect();
+        let has_end = !matches!(story.state, RunState::Running | RunState::Abandoned);
+        let ended_unix_ns = told.ended.filter(|_| has_end).map(|(_, at)| at);
         let header = RunHeader { state: story.state, reason: story.reason, ..begun };
+        let Told { pid, scratch, pace, .. } = told;
         let (scratch, pace) = (scratch.filter(|_| is_held), pace.filter(|_| is_held));
-        Ok(Standing { header, pid, is_held, trials, pace, scratch })
+        Ok(Standing { header, pid, is_held, trials, pace, ended_unix_ns, scratch })
     }
 
     /// End of the log of the server that a bake-off measures now, at most 16 KiB, passwords masked; `None`
@@ -221,13 +208,16 @@ impl Standing {
         self.trials.iter().filter(|trial| trial.state == state).count()
     }
 
+    /// Number of trials that will not be measured, since their configuration was dropped.
+    pub fn dropped(&self) -> usize {
+        self.trials.iter().filter(|trial| trial.is_dropped).count()
+    }
+
     /// Time at which the last trial ends, if the rest takes as long as the trials of this process did; `None`
     /// before its first trial has ended, or if the last one takes longer than the others.
     pub fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
         let pace = self.pace.filter(|pace| pace.ended > 0)?;
-        let is_left =
-            |told: &&TrialStanding| matches!(told.state, TrialState::Planned | TrialState::Abandoned);
-        let left = self.trials.iter().filter(is_left).count() as u64;
+        let left = self.trials.iter().filter(|told| is_left(told.state) && !told.is_dropped).count() as u64;
         let each_ns = pace.last_end_unix_ns.saturating_sub(pace.since_unix_ns) / pace.ended;
         let Some(after_current) = left.checked_sub(1) else { return Some(now_unix_ns) };
         let current_end_ns = pace.last_end_unix_ns.saturating_add(each_ns);
@@ -240,6 +230,70 @@ impl Standing {
     /// Whether every trial has its end.
     pub fn is_over(&self) -> bool {
         matches!(self.header.state, RunState::Sealed | RunState::Invalid | RunState::Failed)
+    }
+}
+
+/// Whether a trial in that state may still be measured.
+fn is_left(state: TrialState) -> bool {
+    matches!(state, TrialState::Planned | TrialState::Abandoned)
+}
+
+/// Facts of a journal about the process that had it last.
+#[derive(Debug, Default)]
+struct Told {
+    pid: Option<u32>,
+    /// Trial that it measures.
+    current: Option<u32>,
+    scratch: Option<PathBuf>,
+    pace: Option<Pace>,
+    /// Configurations that it has dropped, each with the last block in which it counts.
+    dropped: Vec<(BTreeMap<String, String>, u32)>,
+    /// Time of the end: whether every trial has its end, else the bake-off was stopped.
+    ended: Option<(bool, u64)>,
+}
+
+impl Told {
+    fn take(&mut self, event: &JournalEvent) {
+        let at = event.at_unix_ns;
+        match &event.step {
+            Step::Opened { pid } => {
+                // A process that only reads the verdict opens the journal, too: the end stays.
+                *self = Self { pid: Some(*pid), ended: self.ended, ..Self::default() };
+            }
+            Step::BakeoffDone if self.ended.is_some_and(|(is_done, _)| is_done) => {}
+            Step::BakeoffDone => self.ended = Some((true, at)),
+            Step::Interrupted => self.ended = Some((false, at)),
+            Step::ConfigurationDropped { arm, after_block } => self.dropped.push((arm.clone(), *after_block)),
+            Step::Workspace { folder, .. } => self.scratch = Some(PathBuf::from(folder)),
+            Step::SeriesTeardown => self.scratch = None,
+            Step::SeriesSetup | Step::SeriesPrepare | Step::SeriesStart => self.begin(at),
+            Step::TrialWarming => {
+                self.begin(at);
+                self.current = event.trial;
+            }
+            Step::TrialMeasuring => self.current = event.trial,
+            Step::TrialSealed { .. } | Step::TrialInvalid { .. } | Step::TrialFailed { .. } => {
+                (self.current, self.ended) = (None, None);
+                if let Some(pace) = &mut self.pace {
+                    (pace.ended, pace.last_end_unix_ns) = (pace.ended + 1, at);
+                }
+            }
+            Step::TrialAbandoned { .. } => self.current = None,
+            _ => {}
+        }
+    }
+
+    /// Takes the beginning of a series or a trial.
+    fn begin(&mut self, at: u64) {
+        self.ended = None;
+        self.pace.get_or_insert(Pace { since_unix_ns: at, ended: 0, last_end_unix_ns: at });
+    }
+
+    fn is_dropped(&self, trial: &Trial) -> bool {
+        self.dropped.iter().any(|(arm, after_block)| {
+            trial.block > *after_block
+                && arm.iter().all(|(name, level)| trial.levels.get(name) == Some(level))
+        })
     }
 }
 
@@ -363,6 +417,7 @@ mod tests {
             reason: None,
             run: None,
             is_current: false,
+            is_dropped: false,
         };
         let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 0 };
         Standing {
@@ -371,6 +426,7 @@ mod tests {
             is_held: true,
             trials: (0..).zip(states).map(|(index, state)| trial(index, *state)).collect(),
             pace: Some(pace),
+            ended_unix_ns: None,
             scratch: None,
         }
     }

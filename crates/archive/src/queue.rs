@@ -20,7 +20,7 @@ use crate::error::ArchiveError;
 use crate::{Archive, disk, lock};
 
 /// Version of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// Maximum wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most entries that have not ended.
@@ -47,7 +47,9 @@ CREATE TABLE entry (
     ended_unix_ns      INTEGER,
     exit_code          INTEGER,
     reason             TEXT,
-    told_unix_ns       INTEGER
+    told_unix_ns       INTEGER,
+    recorded_unix_ns   INTEGER,
+    left_unix_ns       INTEGER
 ) STRICT;
 CREATE INDEX entry_by_state ON entry (state);
 ";
@@ -387,8 +389,8 @@ impl Queue {
     pub fn begin(&mut self, id: RunId, run: RunId) -> Result<Entry, QueueError> {
         let now = WallAnchor::now().unix_ns.cast_signed();
         let changed = self.execute(
-            "UPDATE entry SET state = 'running', wish = NULL, reason = NULL, run = coalesce(run, ?2), \
-             started_unix_ns = coalesce(started_unix_ns, ?3) WHERE id = ?1 AND state = 'waiting'",
+            "UPDATE entry SET state = 'running', wish = NULL, reason = NULL, left_unix_ns = NULL, \
+             run = coalesce(run, ?2), started_unix_ns = coalesce(started_unix_ns, ?3) WHERE id = ?1 AND state = 'waiting'",
             params![id.to_string(), run.to_string(), now],
         )?;
         let entry = self.entry(id)?;
@@ -401,6 +403,7 @@ impl Queue {
     /// Records that the process of a running entry has ended.
     ///
     /// - `state`: its new state; not running.
+    /// - `ended_unix_ns`: time of that end, if it is known; else now. It may be long ago.
     /// - `exit_code`: of the process, if it is known.
     ///
     /// # Errors
@@ -410,15 +413,17 @@ impl Queue {
         &mut self,
         id: RunId,
         state: QueueState,
+        ended_unix_ns: Option<u64>,
         exit_code: Option<i32>,
         reason: Option<&str>,
     ) -> Result<(), QueueError> {
         assert!(state != QueueState::Running, "an entry that ends does not run");
-        let ended = state.is_end().then(|| WallAnchor::now().unix_ns.cast_signed());
+        let now = state.is_end().then(|| WallAnchor::now().unix_ns.cast_signed());
+        let ended = now.map(|now| ended_unix_ns.map_or(now, u64::cast_signed));
         self.execute(
-            "UPDATE entry SET state = ?2, wish = NULL, exit_code = ?3, reason = ?4, ended_unix_ns = ?5 \
-             WHERE id = ?1 AND state = 'running'",
-            params![id.to_string(), state.word(), exit_code, reason, ended],
+            "UPDATE entry SET state = ?2, wish = NULL, exit_code = ?3, reason = ?4, ended_unix_ns = ?5, \
+             recorded_unix_ns = ?6 WHERE id = ?1 AND state = 'running'",
+            params![id.to_string(), state.word(), exit_code, reason, ended, now],
         )?;
         Ok(())
     }
@@ -462,14 +467,15 @@ impl Queue {
         }
     }
 
-    /// Entries that ended since then, and that no webhook has received.
+    /// Entries with an end that was recorded since then, and that no webhook has received.
     ///
     /// # Errors
     ///
     /// The file cannot be read.
     pub fn untold(&self, since_unix_ns: u64) -> Result<Vec<Entry>, QueueError> {
         self.select(&format!(
-            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND ended_unix_ns >= {since_unix_ns} ORDER BY ended_unix_ns"
+            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND coalesce(recorded_unix_ns, ended_unix_ns) >= {since_unix_ns} \
+             ORDER BY ended_unix_ns"
         ))
     }
 
@@ -534,8 +540,11 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
             tx.execute_batch(TABLES)?;
             tx.pragma_update(None, "user_version", VERSION)?;
         }
-        1 => {
-            tx.execute_batch("ALTER TABLE entry ADD COLUMN told_unix_ns INTEGER")?;
+        1 | 2 => {
+            let of_1 = ["told_unix_ns"].into_iter().filter(|_| version == 1);
+            for column in of_1.chain(["recorded_unix_ns", "left_unix_ns"]) {
+                tx.execute_batch(&format!("ALTER TABLE entry ADD COLUMN {column} INTEGER"))?;
+            }
             tx.pragma_update(None, "user_version", VERSION)?;
         }
         VERSION => {}
@@ -575,5 +584,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
 }
 
 mod files;
+mod leave;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,12 @@
 //! Ctrl-C, SIGTERM and a terminal that hangs up: the first asks for a clean end, the second ends at once.
+//! SIGUSR1 asks a bake-off to end after its trial.
 
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use record::clock::{Clock as _, Monotonic};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::confine;
@@ -20,14 +21,14 @@ pub(crate) static STOP: load::Stop = load::Stop::new();
 ///
 /// Fails if the kernel refuses the handlers.
 pub(crate) fn stop_on_interrupt() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         confine::drop_all();
-        for _ in signals.forever() {
-            STOP.request();
+        for signal in signals.forever() {
+            if signal == SIGUSR1 { STOP.request_after_trial() } else { STOP.request() }
         }
     })?;
     Ok(())

@@ -75,8 +75,8 @@ pub(crate) struct Conductor<'a> {
 
 /// Conducts a bake-off from its beginning.
 ///
-/// At the first request to stop, the current trial is measured to its end, its server is stopped, and the
-/// bake-off is interrupted; [`resume`] continues it.
+/// At a request to stop, the current trial and its server are stopped, and the bake-off is interrupted;
+/// [`resume`] continues it. At a request to stop after the trial, that is measured to its end first.
 ///
 /// The kernel kills the servers when the calling thread ends.
 ///
@@ -166,7 +166,7 @@ pub fn resume(
     approve(id, stranger, plan.text(), lines, options.trust)?;
     let (journal, bakeoff) = (rounds::open(journal, on_event)?, archive.bakeoff(id)?);
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
-    ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?);
+    ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?)?;
     let is_over = ledger.next().is_none();
     let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     rounds::clear(&ledger.journal, machine_lock.as_ref(), options, on_event)?;
@@ -245,7 +245,7 @@ impl Conductor<'_> {
                 (self.on_event)(&Event::Note(&why));
                 return self.ledger.leave();
             }
-            if self.stop.is_requested() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
+            if self.stop.is_last_trial() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
                 return self.ledger.leave();
             }
             if let Some(note) = budget.after_series(left, Monotonic.now_ns()) {
@@ -259,7 +259,7 @@ impl Conductor<'_> {
     /// Drops the configurations that the blocks so far have beaten, in a sequential design.
     fn drop_beaten(&mut self) -> Result<(), RunnerError> {
         let dropped = beaten(self.archive, self.ledger.id, self.plan.judge().sequential)?;
-        for of in self.ledger.drop_trials(&dropped) {
+        for of in self.ledger.drop_trials(&dropped)? {
             let arm: Vec<String> = of.arm.iter().map(|(name, level)| format!("{name}={level}")).collect();
             let (arm, block, metric) = (arm.join(", "), of.after_block, of.metric.word());
             let note = format!("{arm} is dropped after block {block}: it is beaten in {metric}");
@@ -372,7 +372,7 @@ fn take_machine(
             }
             taken => return taken,
         }
-        if wait_for(LOOK_AGAIN, stop, || false) == Waited::Stopped {
+        if wait_for(LOOK_AGAIN, stop, || false) == Waited::Stopped || stop.is_last_trial() {
             return Err(RunnerError::StoppedBefore);
         }
     }

@@ -78,26 +78,32 @@ impl Ledger {
         queue::next(&self.trials, &self.history, &dropped)
     }
 
-    /// Drops configurations: their trials in later blocks are not measured. Returns those that were not
-    /// dropped before.
+    /// Drops configurations, in the journal first: their trials in later blocks are not measured. Returns
+    /// those that were not dropped before.
     ///
     /// - `dropped`: what the archived blocks say; the same blocks always say the same.
-    pub(crate) fn drop_trials<'a>(&mut self, dropped: &'a [Dropped]) -> Vec<&'a Dropped> {
+    pub(crate) fn drop_trials<'a>(
+        &mut self,
+        dropped: &'a [Dropped],
+    ) -> Result<Vec<&'a Dropped>, RunnerError> {
         let mut new = Vec::new();
         for of in dropped {
             let is_its = |trial: &&Trial| {
                 trial.block > of.after_block
                     && of.arm.iter().all(|(name, level)| trial.levels.get(name) == Some(level))
                     && self.history.state(trial.index) == TrialState::Planned
+                    && !self.dropped.contains(&trial.index)
             };
             let trials: Vec<u32> = self.trials.iter().filter(is_its).map(|trial| trial.index).collect();
-            let before = self.dropped.len();
-            self.dropped.extend(trials);
-            if self.dropped.len() > before {
-                new.push(of);
+            if trials.is_empty() {
+                continue;
             }
+            let (arm, after_block) = (of.arm.clone(), of.after_block);
+            self.journal.say(Step::ConfigurationDropped { arm, after_block })?;
+            self.dropped.extend(trials);
+            new.push(of);
         }
-        new
+        Ok(new)
     }
 
     /// Returns the number of series with a larger number, without those that were dropped.

@@ -62,7 +62,7 @@ pub(crate) fn find(conductor: &mut Conductor<'_>) -> Result<SeriesEnd, RunnerErr
         if conductor.plan.is_rate_known(&cell) {
             continue;
         }
-        if conductor.stop.is_requested() {
+        if conductor.stop.is_last_trial() {
             return Ok(SeriesEnd::Stopped);
         }
         let mut found = None;

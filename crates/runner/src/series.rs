@@ -135,7 +135,7 @@ impl Series<'_, '_> {
         self.start()?;
         self.prepare()?;
         for trial in self.work.trials.clone() {
-            if self.conductor.stop.is_requested() {
+            if self.conductor.stop.is_last_trial() {
                 return Err(Trouble::Stopped);
             }
             match each(self.conductor, &trial, &self.workspace, &mut self.servers)? {

@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use record::run::RunId;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ type Shared = State<Arc<App>>;
 /// Runs in one document, if the query does not say.
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
-const RUNS_MAX: usize = 1_000;
+pub(crate) const RUNS_MAX: usize = 1_000;
 /// Equal states after which a stream of events says that it is alive, so that either end notices that the
 /// connection is gone: 15 s.
 const SAME_MAX: u32 = 30;
@@ -217,11 +217,16 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         Ok(fields) => fields,
         Err(why) => return error(Format::Document, StatusCode::BAD_REQUEST, &why),
     };
-    let number = |name: &str, default: usize| {
-        let read = fields.read(name, |text| text.parse().ok(), || "a whole number".to_owned());
-        read.map(|number| number.unwrap_or(default))
+    let number = |name: &str, default: usize, max: usize| {
+        let read = |text: &str| text.parse().ok().filter(|number| *number <= max);
+        let expected =
+            || if max < usize::MAX { format!("at most {max}") } else { "a whole number".to_owned() };
+        fields.read(name, read, expected).map(|number| number.unwrap_or(default))
     };
-    let asked = || Ok((wanted(&fields)?, number("from", 0)?, number("limit", RUNS_DEFAULT)?.min(RUNS_MAX)));
+    let asked = || {
+        let limit = number("limit", RUNS_DEFAULT, RUNS_MAX)?;
+        Ok((wanted(&fields)?, number("from", 0, usize::MAX)?, limit))
+    };
     let (wanted, from, limit) = match asked() {
         Ok(asked) => asked,
         Err(why) => {
@@ -367,23 +372,37 @@ pub(crate) async fn hosts(State(app): Shared) -> Response {
 }
 
 /// `GET /api/v1/events`: the state of each moment, as server-sent events.
-pub(crate) async fn events(State(app): Shared) -> Answer {
-    stream(&app, |shown| shown.document().to_owned())
+pub(crate) async fn events(
+    State(app): Shared,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Answer {
+    stream(&app, (peer, headers), |shown| shown.document().to_owned())
 }
 
 /// `GET /events`: the same as a part of a page.
-pub(crate) async fn page_events(State(app): Shared, Extension(who): Extension<Identity>) -> Answer {
+pub(crate) async fn page_events(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Answer {
     let (may_run, csrf) = (who.role >= Role::Run, app.access.csrf.clone());
-    stream(&app, move |shown| json!({"html": shown.html(may_run, &csrf)}).to_string())
+    stream(&app, (peer, headers), move |shown| json!({"html": shown.html(may_run, &csrf)}).to_string())
 }
 
 /// A stream of states. A slow reader gets the latest one, not all; one that is the same as the last is left
-/// out.
-fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'static) -> Answer {
+/// out. The stream ends with the session of its reader.
+fn stream(
+    app: &Arc<App>,
+    (peer, headers): (Peer, HeaderMap),
+    form: impl Fn(&Shown) -> String + Send + Sync + 'static,
+) -> Answer {
     let Ok(place) = app.viewers.clone().try_acquire_owned() else {
         return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
     };
     let mut now = app.now.subscribe();
+    let app = app.clone();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, Infallible>>(1);
     tokio::spawn(async move {
         let _place = place;
@@ -391,7 +410,7 @@ fn stream(app: &Arc<App>, form: impl Fn(&Shown) -> String + Send + Sync + 'stati
         loop {
             let Ok(()) = now.changed().await else { return };
             // A reader that has left gives its place back, also if the state stays the same.
-            if sender.is_closed() {
+            if sender.is_closed() || !app.access.still_knows(&peer, &headers) {
                 return;
             }
             let state = form(&now.borrow_and_update().clone());

@@ -149,6 +149,14 @@ impl Access {
         found.map(|(identity, _)| identity.clone()).ok_or(Unknown::NoToken)
     }
 
+    /// Whether a request that has an identity would get one now: its session may be over.
+    pub(crate) fn still_knows(&self, peer: &Peer, headers: &HeaderMap) -> bool {
+        match (&self.tokens, peer) {
+            (Some(tokens), Peer::Tcp { .. }) => self.by_token(tokens, headers).is_ok(),
+            _ => true,
+        }
+    }
+
     /// Ends the session of a request, if it has one.
     pub(crate) fn log_out(&self, headers: &HeaderMap) {
         if let Some(session) = session_in(headers) {

@@ -21,8 +21,10 @@ const SHOWN: [&str; 9] =
     ["t_s", "interval_s", "rung", "cpus", "all", "rates", "total", "machine", "interfaces"];
 /// Intervals of the CPUs that are drawn.
 const STRIP_LENGTH: usize = 60;
-/// Age from which an interval is not the present one.
+/// Age from which an interval is not shown.
 const STALE_NS: u64 = 5_000_000_000;
+/// Age from which an interval of 1 s is shown with its age: the next one is overdue.
+const OF_NOW_NS: u64 = 2_000_000_000;
 /// Pause before an instrument that ended is started again.
 const AFTER_END: Duration = Duration::from_secs(10);
 /// Interval between two looks at the end of the server.
@@ -41,6 +43,8 @@ pub(crate) struct Busy {
 pub(crate) struct Seen {
     /// The last interval of each instrument, or the reason that it is missing.
     pub(crate) latest: BTreeMap<&'static str, Result<Arc<Value>, String>>,
+    /// Age of each interval that is not of this moment.
+    pub(crate) ages_s: BTreeMap<&'static str, u64>,
     /// Last intervals of the CPUs, oldest first; an empty one for a time without any. No intervals if the
     /// last one is not of this moment.
     pub(crate) strips: Vec<Arc<Vec<Busy>>>,
@@ -55,6 +59,9 @@ impl Seen {
     /// Document by instrument; a missing one is null, with its reason.
     pub(crate) fn document(&self) -> Value {
         let (mut document, mut missing) = (Map::new(), Map::new());
+        if !self.ages_s.is_empty() {
+            document.insert("ages_s".to_owned(), json!(self.ages_s));
+        }
         for (name, interval) in &self.latest {
             let value = match interval {
                 Ok(value) => value.as_ref().clone(),
@@ -136,11 +143,18 @@ impl Instruments {
             };
             (*name, interval)
         });
+        let age_s = |(name, latest): (&&'static str, &Latest)| match latest {
+            Latest::Interval { at_ns, .. } => Some((*name, now_ns.saturating_sub(*at_ns)))
+                .filter(|(_, age_ns)| (OF_NOW_NS..=STALE_NS).contains(age_ns))
+                .map(|(name, age_ns)| (name, age_ns / 1_000_000_000)),
+            Latest::None { .. } => None,
+        };
+        let ages_s = latest.iter().filter_map(age_s).collect();
         let latest: BTreeMap<_, _> = seen.collect();
         let is_present = latest.get("cpu").is_some_and(Result::is_ok);
         let strips = self.strips.lock().expect(LOCK);
         let strips = if is_present { strips.iter().cloned().collect() } else { Vec::new() };
-        Seen { latest, strips }
+        Seen { latest, ages_s, strips }
     }
 
     fn start(&self, name: &str, program: &Path) -> std::io::Result<std::process::ChildStdout> {
@@ -266,6 +280,14 @@ mod tests {
         instruments.set("cpu", Latest::None { why: "it ended".to_owned() });
         let document = instruments.seen().document();
         assert!(document["cpu"].is_null() && document["missing"]["cpu"] == "it ended", "{document}");
+        let at = |age_s: u64| Latest::Interval {
+            at_ns: Monotonic.now_ns() - age_s * 1_000_000_000,
+            value: Arc::default(),
+        };
+        instruments.set("cpu", at(1));
+        assert!(instruments.seen().document()["ages_s"].is_null(), "it is of this moment");
+        instruments.set("cpu", at(3));
+        assert_eq!(instruments.seen().document()["ages_s"]["cpu"], 3);
         let old = Latest::Interval { at_ns: 0, value: Arc::default() };
         instruments.set("cpu", old);
         assert!(instruments.seen().of("cpu").is_none(), "an old interval is not the present one");

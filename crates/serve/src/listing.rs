@@ -56,7 +56,8 @@ pub(crate) struct Snapshot {
     stamp: Stamp,
 }
 
-/// Times at which the folders changed, and the lengths of journals that are still written.
+/// Times at which the folders changed, and the lengths of journals that are still written. `None` if the list
+/// may differ from the archive all the same.
 type Stamp = Option<([i128; 3], u64)>;
 
 /// Rows that a request selects.
@@ -64,7 +65,8 @@ type Stamp = Option<([i128; 3], u64)>;
 pub(crate) struct Selected<'a> {
     /// Newest first.
     pub(crate) rows: Vec<&'a Row>,
-    /// Runs that may belong to them, but were not read: a request reads only so many.
+    /// Runs that may belong to them, but were not read: a request reads only so many, and some are
+    /// unreadable.
     pub(crate) unread: usize,
 }
 
@@ -153,7 +155,7 @@ impl Listing {
         let mut selected = Selected::default();
         for row in snapshot.rows.iter().filter(|row| wanted.takes(row)) {
             let has_traits = !wanted.needs_traits() || {
-                let read = || traits::traits(&self.archive, row.header.id);
+                let read = || traits::traits(&self.archive, row.header.id).ok();
                 let Some(found) = self.traits.of(&row.header, may_read, read) else {
                     selected.unread += 1;
                     continue;
@@ -163,7 +165,7 @@ impl Listing {
             let has_verdict = match wanted.verdict {
                 None => true,
                 Some(verdict) if has_traits => {
-                    let read = || traits::verdicts(printer, &self.archive, row.header.id);
+                    let read = || traits::verdicts(printer, &self.archive, row.header.id).ok();
                     let Some(found) = self.verdicts.of(&row.header, may_read, read) else {
                         selected.unread += 1;
                         continue;
@@ -268,7 +270,8 @@ fn read(archive: &Archive) -> Result<Snapshot, ArchiveError> {
     let mut notes = archive.notes();
     let noted = headers.into_iter().map(|header| (notes.remove(&header.id).unwrap_or_default(), header));
     let rows: Vec<Row> = noted.zip(shorts).map(|((note, header), short)| row(header, short, note)).collect();
-    let stamp = before.map(|folders| (folders, journals(archive, &rows)));
+    let stamp =
+        before.filter(|_| are_held(archive, &rows)).map(|folders| (folders, journals(archive, &rows)));
     Ok(Snapshot { stamp, rows, damaged: archive.damage()?.len() })
 }
 
@@ -302,7 +305,14 @@ fn short_names(headers: &[RunHeader]) -> Vec<String> {
 }
 
 fn stamp(archive: &Archive, rows: &[Row]) -> Stamp {
-    folders(archive).map(|folders| (folders, journals(archive, rows)))
+    folders(archive).filter(|_| are_held(archive, rows)).map(|folders| (folders, journals(archive, rows)))
+}
+
+/// Whether a living process measures each run that the list shows as running. A kill changes no folder and no
+/// journal, and frees the lock.
+fn are_held(archive: &Archive, rows: &[Row]) -> bool {
+    let mut running = rows.iter().filter(|row| row.header.state == RunState::Running);
+    running.all(|row| archive.is_held(row.header.id) || archive.measured_now(row.header.id).is_some())
 }
 
 /// Times at which the folders changed; `None` if one changed just now.
@@ -447,13 +457,26 @@ mod tests {
         assert!(!machine("db7").has_traits(&Traits::default()), "what is unknown matches nothing");
     }
 
+    /// A run in the archive, measured on the machine `db7`.
+    fn stored(archive: &Archive) -> RunHeader {
+        let anchor = WallAnchor::now();
+        let begun = RunHeader::running(RunKind::Record, anchor, "t".to_owned(), String::new());
+        let mut machine = record::environment::Environment::default();
+        machine.facts.insert("host.name".to_owned(), Ok("db7".to_owned()));
+        let writer = archive.begin(&begun).unwrap();
+        let mut run = record::run::Run::unmeasured(begun, machine);
+        run.header.state = RunState::Sealed;
+        writer.seal(&run).unwrap();
+        run.header
+    }
+
     #[test]
     fn a_run_that_was_not_read_is_counted_and_read_by_the_next_request() {
         let folder = tempfile::tempdir().unwrap();
-        let listing = Listing::new(Archive::open(folder.path()).unwrap()).unwrap();
-        let ids = ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFA69G5FAV", "01ARZ3NDEKTSV4RRFFQ6000000"];
-        let sealed = |id: &&str| RunHeader { state: RunState::Sealed, ..header(id, "t", &[]) };
-        let rows = snapshot(ids.iter().map(sealed).collect());
+        let archive = Archive::open(folder.path()).unwrap();
+        let listing = Listing::new(archive.clone()).unwrap();
+        let headers: Vec<RunHeader> = (0..3).map(|_| stored(&archive)).collect();
+        let rows = snapshot(headers.clone());
         let wanted = Wanted { machine: Some("db7".to_owned()), ..Wanted::default() };
         let counts = |rows: &Snapshot, wanted: &Wanted, mut left: u32| {
             let mut may_read = || {
@@ -464,7 +487,12 @@ mod tests {
             let selected = listing.select(rows, wanted, &OneWorse, &mut may_read);
             (selected.rows.len(), selected.unread)
         };
-        assert_eq!([2, 2, 0].map(|left| counts(&rows, &wanted, left)), [(0, 1), (0, 0), (0, 0)]);
+        // One that cannot be read now may match: it is read again, and not taken for one that does not.
+        let run = archive.dir().join("runs").join(headers[2].id.to_string());
+        fs::rename(&run, folder.path().join("away")).unwrap();
+        assert_eq!([2, 2, 0].map(|left| counts(&rows, &wanted, left)), [(2, 1), (2, 1), (2, 1)]);
+        fs::rename(folder.path().join("away"), &run).unwrap();
+        assert_eq!([0, 1, 0].map(|left| counts(&rows, &wanted, left)), [(2, 1), (3, 0), (3, 0)]);
         assert_eq!(counts(&rows, &Wanted::default(), 0), (3, 0));
         // Only a bake-off that has ended has a verdict.
         let mut rows = rows.clone();

@@ -107,6 +107,17 @@ fn text(now: &Now, runs: usize) -> String {
         };
         family(name, help, now.running.iter().filter_map(of_run).collect());
     }
+    let age = |running: &Running| Some((of(&running.header.id.to_string()), running.age_s? as f64));
+    family(
+        "bakeoff_load_age_seconds",
+        "Age of the last interval of a load, if the next one is overdue.",
+        now.running.iter().filter_map(age).collect(),
+    );
+    family(
+        "bakeoff_instrument_age_seconds",
+        "Age of the last interval of an instrument, if the next one is overdue.",
+        now.machine.ages_s.iter().map(|(name, s)| (labels(&[("instrument", name)]), *s as f64)).collect(),
+    );
     for (name, help, instrument, of_it) in OF_INSTRUMENTS {
         family(
             name,

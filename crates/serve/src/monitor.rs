@@ -30,8 +30,10 @@ const RESULTS_MAX: usize = 5;
 const READ_ONLY: &str = "not shown: this server is read-only";
 /// Trials of an order in a document; those of a longer one are counted only.
 const ORDER_MAX: usize = 600;
-/// Age of an interval, besides three of its lengths, up to which it counts as the present one.
+/// Age of an interval, besides three of its lengths, up to which it is shown.
 const STALE_AFTER_S: f64 = 2.0;
+/// Age of an interval, besides one of its lengths, from which its age is shown with it.
+const OF_NOW_S: f64 = 1.0;
 
 /// State of a moment.
 #[derive(Debug, Clone, Default)]
@@ -73,6 +75,8 @@ pub(crate) struct Running {
     pub(crate) expected_end_unix_ns: Option<u64>,
     /// The present interval; `None` between trials, or if the last one is old.
     pub(crate) interval: Option<Value>,
+    /// Age of that interval, if the next one is overdue.
+    pub(crate) age_s: Option<u64>,
 }
 
 /// Reads the state of a moment; remembers what it has read of each run.
@@ -148,6 +152,11 @@ impl Monitor {
         followed.retain(|id, _| ids.contains(id));
         drop(followed);
         let ended = self.ended(&gone, at_unix_ns);
+        // One that is being stopped does not run to its end.
+        let wished = |id: RunId| entries.iter().any(|entry| entry.run == Some(id) && entry.wish.is_some());
+        for run in running.iter_mut().filter(|run: &&mut Running| wished(run.header.id)) {
+            run.expected_end_unix_ns = None;
+        }
         let ends = running.iter().map(|r: &Running| (r.header.id, r.expected_end_unix_ns));
         // A queue that has stopped starts nothing.
         let expected = if trouble.is_some() {
@@ -206,7 +215,8 @@ impl Monitor {
             log: standing.as_ref().and_then(|standing| self.archive.server_log(standing)),
             header,
             standing,
-            interval: followed.present(now_unix_ns).cloned(),
+            interval: followed.present(now_unix_ns).map(|(interval, _)| interval.clone()),
+            age_s: followed.present(now_unix_ns).and_then(|(_, age_s)| age_s),
             intervals: followed.intervals.clone(),
             notes: followed.notes.clone(),
             step: followed.step.clone(),
@@ -274,12 +284,14 @@ impl Followed {
         }
     }
 
-    /// The interval of this moment. An old one says nothing about it: between trials, or if the process
-    /// hangs.
-    fn present(&self, now_unix_ns: u64) -> Option<&Value> {
+    /// The interval of this moment, and its age if the next one is overdue. An old one says nothing about
+    /// this moment: between trials, or if the process hangs.
+    fn present(&self, now_unix_ns: u64) -> Option<(&Value, Option<u64>)> {
         let last = self.intervals.last()?;
-        let age_s = now_unix_ns.saturating_sub(last["at_unix_ns"].as_u64()?) as f64 / 1e9;
-        (age_s <= 3.0 * last["interval_s"].as_f64().unwrap_or(0.0) + STALE_AFTER_S).then_some(last)
+        let age_ns = now_unix_ns.saturating_sub(last["at_unix_ns"].as_u64()?);
+        let (age_s, length_s) = (age_ns as f64 / 1e9, last["interval_s"].as_f64().unwrap_or(0.0));
+        let shown = (age_s > length_s + OF_NOW_S).then_some(age_ns / 1_000_000_000);
+        (age_s <= 3.0 * length_s + STALE_AFTER_S).then_some((last, shown))
     }
 
     /// Time at which a load ends according to its options; `None` if it takes longer.
@@ -364,6 +376,7 @@ impl Running {
             "step": self.step,
             "notes": self.notes,
             "interval": self.interval,
+            "age_s": self.age_s,
             "behind": self.behind(),
         });
         if let Some(standing) = &self.standing {
@@ -400,6 +413,8 @@ mod tests {
         followed.take(interval(7, 1_000_000_000));
         let present = |followed: &Followed, now_s: u64| followed.present(now_s * 1_000_000_000).is_some();
         assert!(present(&followed, 2), "it ended a second ago");
+        let age = |now_s: u64| followed.present(now_s * 1_000_000_000).unwrap().1;
+        assert_eq!([2, 3, 4, 6].map(age), [None, None, Some(3), Some(5)], "one of 1 s, of the time 1");
         assert!(!present(&followed, 9), "the process hangs, or the server is being stopped");
         followed.take(json!({"series": 2, "block": 1, "step": "setup"}));
         assert!(!present(&followed, 2), "the next server is being set up");
@@ -423,6 +438,7 @@ mod tests {
             header: RunHeader::running(record::run::RunKind::Load, anchor, String::new(), String::new()),
             standing: None,
             interval: intervals.last().cloned(),
+            age_s: None,
             intervals,
             notes: Vec::new(),
             step: String::new(),

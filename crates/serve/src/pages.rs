@@ -1,5 +1,6 @@
 //! The pages.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use analysis::Verdict;
@@ -420,11 +421,15 @@ pub(crate) fn compared(app: &App, query: &str) -> Result<Compared, NotCompared> 
         let why = format!("a comparison needs {RUNS_MIN} to {RUNS_MAX} runs, not {given}: /compare?runs=A,B");
         return Err(NotCompared::Query(why));
     }
+    let unprinted = |why: ArchiveError| NotCompared::Unprinted(why.into());
     let ids = names.into_iter().map(|name| find(app, name)).collect::<Result<Vec<RunId>, _>>();
-    let read = ids
-        .map_err(PrintError::from)
-        .and_then(|ids| Compared::read(app.printer.as_ref(), &app.archive, &ids));
-    read.map_err(NotCompared::Unprinted)
+    let ids = ids.map_err(unprinted)?;
+    // A run has several names.
+    let mut others = BTreeSet::new();
+    if let Some(twice) = ids.iter().find(|id| !others.insert(**id)) {
+        return Err(NotCompared::Query(format!("{twice} is named twice: name each run once")));
+    }
+    Compared::read(app.printer.as_ref(), &app.archive, &ids).map_err(NotCompared::Unprinted)
 }
 
 /// `/hosts`.

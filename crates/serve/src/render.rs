@@ -15,7 +15,7 @@ const PAGES_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Cache {
     printer: Arc<dyn Printer>,
-    pages: Mutex<VecDeque<(RunId, u64, Arc<str>)>>,
+    pages: Mutex<VecDeque<(RunId, Stamp, Arc<str>)>>,
 }
 
 const LOCK: &str = "no thread panics while it holds this lock";
@@ -49,7 +49,12 @@ impl Cache {
     }
 }
 
-/// A number that differs when the run has changed: runs never do, and the journal of a bake-off grows.
-fn stamp(archive: &Archive, id: RunId) -> u64 {
-    std::fs::metadata(archive.bakeoff_dir(id).join("events.jsonl")).map_or(0, |found| found.len())
+/// Length of a bake-off's journal, and whether a living process has it.
+type Stamp = (u64, bool);
+
+/// A value that differs when the run has changed. A single run never does. The journal of a bake-off grows,
+/// and only its lock shows that its process was killed.
+fn stamp(archive: &Archive, id: RunId) -> Stamp {
+    let journal = archive.bakeoff_dir(id).join("events.jsonl");
+    (std::fs::metadata(journal).map_or(0, |found| found.len()), archive.is_held(id))
 }

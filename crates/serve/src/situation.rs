@@ -1,7 +1,8 @@
 //! The next step for an entry of the queue, from its bake-off on disk and the end of its last process. Pure,
 //! but for the reading of the bake-off.
 
-use archive::{Archive, ArchiveError, QueueState, Wish};
+use archive::{Archive, ArchiveError, QueueState, Standing, Wish};
+use record::bakeoff::TrialState;
 use record::run::{RunId, RunState};
 
 /// Processes of one entry that may be killed in a row, without an end of the bake-off.
@@ -100,10 +101,43 @@ pub(crate) fn situation(archive: &Archive, run: RunId) -> Result<Situation, Arch
     })
 }
 
+/// Kills of an entry's processes in a row. A process that ends a trial, or ends in order, begins a new row.
+#[derive(Debug, Default)]
+pub(crate) struct Deaths {
+    in_a_row: u32,
+    /// Trials that had ended at the last end of a process.
+    ended: usize,
+}
+
+impl Deaths {
+    /// Counts the end of a process.
+    ///
+    /// - `ended`: trials of the bake-off that have ended so far.
+    pub(crate) fn add(&mut self, was_killed: bool, ended: usize) {
+        if !was_killed || ended > self.ended {
+            self.in_a_row = 0;
+        }
+        self.in_a_row += u32::from(was_killed);
+        self.ended = ended;
+    }
+
+    pub(crate) fn in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+}
+
+/// Trials of a bake-off that have ended; 0 if it cannot be read.
+pub(crate) fn ended_trials(archive: &Archive, run: RunId) -> usize {
+    let of = |standing: Standing| {
+        [TrialState::Sealed, TrialState::Invalid, TrialState::Failed].map(|s| standing.count(s)).iter().sum()
+    };
+    archive.standing(run).map_or(0, of)
+}
+
 /// The next step.
 ///
 /// - `is_leaving`: whether this server ends.
-/// - `deaths`: processes of this entry that were killed while this server watched.
+/// - `deaths`: processes of this entry that were killed in a row while this server watched.
 pub(crate) fn next(
     situation: Situation,
     wish: Option<Wish>,
@@ -225,6 +259,25 @@ mod tests {
         assert_eq!(
             next(STOPPED, None, own(Verb::Run, Some(130)), false, 0),
             Next::End(QueueState::Paused, Why::Stopped)
+        );
+    }
+
+    #[test]
+    fn only_kills_without_a_trial_in_between_are_in_a_row() {
+        let mut deaths = Deaths::default();
+        let mut rows = |ends: &[(bool, usize)]| {
+            ends.iter()
+                .map(|(was_killed, ended)| {
+                    deaths.add(*was_killed, *ended);
+                    deaths.in_a_row()
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&[(true, 0), (true, 0), (true, 1), (true, 1)]), [1, 2, 1, 2]);
+        assert_eq!(
+            rows(&[(false, 1), (true, 1), (true, 2), (true, 3)]),
+            [0, 1, 1, 1],
+            "an end in order is no kill"
         );
     }
 

@@ -209,9 +209,10 @@ fn a_filter_that_is_not_understood_is_refused() {
             assert_eq!(status, 400, "{path}?{wrong} {text}");
         }
     }
-    for wrong in ["from=-1", "limit=all"] {
+    for wrong in ["from=-1", "limit=all", "limit=-1", "limit=1001"] {
         assert_eq!(desk.get(&format!("/api/v1/runs?{wrong}")).0, 400, "{wrong}");
     }
+    assert_eq!(desk.get("/api/v1/runs?limit=1000").0, 200);
     for right in
         ["", "kind=&state=&since=&until=", "kind=load&state=sealed&since=2026-11-25&until=2026-11-25"]
     {
@@ -285,7 +286,7 @@ fn each_status_of_the_api_is_described() {
         desk.get(&format!("/api/v1/runs/{none}/export?format=xml")).0,
         desk.get(&format!("/api/v1/runs/{none}/export?from=1")).0,
         desk.get("/api/v1/compare").0,
-        desk.get(&format!("/api/v1/compare?runs={none},{none}")).0,
+        desk.get(&format!("/api/v1/compare?runs={none},{entry}")).0,
         desk.get("/api/v1/history").0,
         desk.get("/api/v1/hosts").0,
         desk.get("/api/v1/runs?kind=x").0,
@@ -350,6 +351,9 @@ fn the_description_has_every_word_and_uses_every_schema() {
     };
     assert_eq!(words("kind"), RunKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>());
     assert_eq!(words("state"), RunState::ALL.iter().map(|state| state.word()).collect::<Vec<_>>());
+    let parameters = document["paths"]["/api/v1/runs"]["get"]["parameters"].as_array().unwrap();
+    let limit = parameters.iter().find(|parameter| parameter["name"] == "limit").unwrap();
+    assert_eq!(limit["schema"]["maximum"], json!(crate::api::RUNS_MAX), "{limit}");
     let text = document.to_string();
     for part in ["schemas", "responses"] {
         for name in document["components"][part].as_object().map(|all| all.keys()).into_iter().flatten() {

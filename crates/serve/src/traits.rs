@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use analysis::Verdict;
-use archive::Archive;
+use archive::{Archive, ArchiveError};
 use record::environment::Environment;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
-use crate::printer::Printer;
+use crate::printer::{PrintError, Printer};
 
-/// Machine, targets and factors of a run. Those that cannot be read match no filter.
+/// Machine, targets and factors of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traits {
     pub(crate) machine: Option<String>,
@@ -39,12 +39,13 @@ impl<T> Default for Known<T> {
 }
 
 impl<T> Known<T> {
-    /// Facts about a run. If they are not known, they are read; `None` if that may not be done now.
+    /// Facts about a run. If they are not known, they are read; `None` if that may not be done now, or fails:
+    /// the next request tries again.
     pub(crate) fn of(
         &self,
         header: &RunHeader,
         may_read: &mut dyn FnMut() -> bool,
-        read: impl FnOnce() -> T,
+        read: impl FnOnce() -> Option<T>,
     ) -> Option<Arc<T>> {
         if let Some(known) = self.0.lock().expect(LOCK).get(&header.id) {
             return Some(known.clone());
@@ -52,7 +53,7 @@ impl<T> Known<T> {
         if !may_read() {
             return None;
         }
-        let found = Arc::new(read());
+        let found = Arc::new(read()?);
         // A run that is still measured may get its numbers later.
         if header.state != RunState::Running {
             self.0.lock().expect(LOCK).insert(header.id, found.clone());
@@ -76,29 +77,35 @@ pub(crate) fn is_judged(header: &RunHeader) -> bool {
     header.kind == RunKind::Bakeoff && is_over
 }
 
-/// Verdicts of a bake-off; none if it cannot be read.
-pub(crate) fn verdicts(printer: &dyn Printer, archive: &Archive, id: RunId) -> BTreeSet<String> {
-    let document = printer.document(archive, id).unwrap_or_default();
+/// Verdicts of a bake-off.
+pub(crate) fn verdicts(
+    printer: &dyn Printer,
+    archive: &Archive,
+    id: RunId,
+) -> Result<BTreeSet<String>, PrintError> {
+    let document = printer.document(archive, id)?;
     let pairs = document["comparisons"].as_array().map(Vec::as_slice).unwrap_or_default();
-    pairs.iter().filter_map(|pair| pair["verdict"].as_str().map(str::to_owned)).collect()
+    Ok(pairs.iter().filter_map(|pair| pair["verdict"].as_str().map(str::to_owned)).collect())
 }
 
 /// Machine, targets and factors of a run.
-pub(crate) fn traits(archive: &Archive, id: RunId) -> Traits {
+pub(crate) fn traits(archive: &Archive, id: RunId) -> Result<Traits, ArchiveError> {
     let name_in = |machine: &Environment| machine.fact("host.name").map(str::to_owned);
     if !archive.is_bakeoff(id) {
-        let Ok(run) = archive.run_summary(id) else { return Traits::default() };
+        let run = archive.run_summary(id)?;
         let targets = run.load.map(|load| load.settings.target.masked().to_lowercase());
         let machine = name_in(&run.environment);
-        return Traits { machine, targets: targets.into_iter().collect(), ..Traits::default() };
+        return Ok(Traits { machine, targets: targets.into_iter().collect(), ..Traits::default() });
     }
-    let machine = archive.environment(id).ok().as_ref().and_then(name_in);
+    let machine = name_in(&archive.environment(id)?);
+    let trials = archive.standing(id)?.trials;
     let mut factors: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let trials = archive.standing(id).map(|standing| standing.trials).unwrap_or_default();
     for (name, level) in trials.iter().flat_map(|told| &told.trial.levels) {
         factors.entry(name.clone()).or_default().insert(level.clone());
     }
-    let text = fs::read_to_string(archive.bakeoff_dir(id).join("plan.toml")).unwrap_or_default();
+    let path = archive.bakeoff_dir(id).join("plan.toml");
+    let text = fs::read_to_string(&path).map_err(|source| ArchiveError::Unreadable { path, source })?;
+    // The rounds of other commands have a plan that is not one of a bake-off.
     let targets = plan::read(&text, "plan.toml").map_or_else(
         |_| BTreeSet::new(),
         |plan| {
@@ -107,5 +114,5 @@ pub(crate) fn traits(archive: &Archive, id: RunId) -> Traits {
             cells.iter().map(target).collect()
         },
     );
-    Traits { machine, targets, factors }
+    Ok(Traits { machine, targets, factors })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use archive::{Entry, Standing};
+use archive::{Entry, Standing, TrialStanding};
 use jiff::Timestamp;
 use record::bakeoff::TrialState;
 use record::run::RunId;
@@ -101,6 +101,15 @@ pub(crate) fn entry_document(entry: &Entry, expected: Expected) -> Value {
     document
 }
 
+/// State of a trial of a bake-off that runs, in a word.
+pub(crate) fn state_of_trial(told: &TrialStanding) -> &'static str {
+    match told.state {
+        _ if told.is_current => "measuring",
+        _ if told.is_dropped => "dropped",
+        state => state.word(),
+    }
+}
+
 /// Adds the trials of a bake-off that runs to its document.
 ///
 /// - `order_max`: most trials that are listed.
@@ -111,12 +120,13 @@ pub(crate) fn add_trials(document: &mut Value, standing: &Standing, order_max: u
             "block": told.trial.block,
             "series": told.trial.series,
             "levels": told.trial.levels,
-            "state": if told.is_current { "measuring" } else { told.state.word() },
+            "state": state_of_trial(told),
             "reason": told.reason,
             "run": told.run.map(|run| run.to_string()),
         })
     };
     document["trials"] = json!(standing.trials.len());
+    document["dropped"] = json!(standing.dropped());
     for (name, state) in
         [("sealed", TrialState::Sealed), ("invalid", TrialState::Invalid), ("failed", TrialState::Failed)]
     {
@@ -143,6 +153,8 @@ pub(crate) struct Expected {
 /// Expected starts and ends of the entries, in their order: each after those before it, with the least
 /// duration of its plan. Those behind one with an unknown end are unknown.
 ///
+/// One that is being paused or cancelled has no expected end: the current trial decides.
+///
 /// - `ends`: running bake-offs, with their expected ends by their pace. One that is not among them waits for
 ///   the machine, so its end is unknown.
 pub(crate) fn expected(
@@ -160,7 +172,8 @@ pub(crate) fn expected(
     for (entry, expected) in entries.iter().zip(&mut expected).filter(|(entry, _)| entry.state == Running) {
         let by_plan = entry.started_unix_ns.unwrap_or(now_unix_ns).saturating_add(span_ns(entry));
         let by_plan = (by_plan > now_unix_ns).then_some(by_plan);
-        expected.end_unix_ns = entry.run.and_then(|run| ends.get(&run)?.or(by_plan));
+        let run = entry.run.filter(|_| entry.wish.is_none());
+        expected.end_unix_ns = run.and_then(|run| ends.get(&run)?.or(by_plan));
         is_known &= expected.end_unix_ns.is_some();
         free_ns = free_ns.max(expected.end_unix_ns.unwrap_or(0));
     }
@@ -236,15 +249,16 @@ mod tests {
             exit_code: None,
             reason: None,
         };
-        let all = [
+        let mut all = [
             entry(QueueState::Running, 10.0, None),
             entry(QueueState::Waiting, 3.0, None),
             entry(QueueState::Waiting, 1.0, Some(60_000_000_000)),
             entry(QueueState::Paused, 9.0, None),
         ];
+        let begun = all.clone();
         let of = |ends: &HashMap<RunId, Option<u64>>, now_s: u64| -> Vec<(Option<u64>, Option<u64>)> {
             let seconds = |at: Option<u64>| at.map(|ns| ns / 1_000_000_000);
-            let expected = expected(&all, ends, now_s * 1_000_000_000);
+            let expected = expected(&begun, ends, now_s * 1_000_000_000);
             expected.into_iter().map(|e| (seconds(e.start_unix_ns), seconds(e.end_unix_ns))).collect()
         };
         let none = HashMap::from([(all[0].run.unwrap(), None)]);
@@ -259,5 +273,13 @@ mod tests {
         assert_eq!(of(&HashMap::new(), 6), [(None, None); 4], "it waits for the machine");
         let by_pace = HashMap::from([(all[0].run.unwrap(), Some(40_000_000_000))]);
         assert_eq!(of(&by_pace, 6), [(None, Some(40)), waiting(40, 43), waiting(60, 61), (None, None)]);
+        for wish in [archive::Wish::Pause, archive::Wish::Cancel] {
+            all[0].wish = Some(wish);
+            assert_eq!(
+                super::expected(&all, &by_pace, 6_000_000_000),
+                [Expected::default(); 4],
+                "it stops before that"
+            );
+        }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::instruments::{Busy, Seen};
 use crate::monitor::{Now, Running};
-use crate::view::{duration, moment};
+use crate::view::{duration, moment, state_of_trial};
 use crate::view_page::{EntryView, state_of, text};
 
 /// Squares of an order that are drawn.
@@ -149,7 +149,7 @@ impl RunningView {
             step: running.step.clone(),
             invalid_reasons: reasons.take(REASONS_MAX).collect(),
             behind: running.behind(),
-            numbers: running.interval.as_ref().map(numbers),
+            numbers: running.interval.as_ref().map(|interval| numbers(interval, running.age_s)),
             chart: chart(&running.intervals),
             squares,
             legend,
@@ -163,8 +163,10 @@ fn progress(standing: &Standing) -> String {
     let count = |state| standing.count(state);
     let (sealed, invalid, failed) =
         (count(TrialState::Sealed), count(TrialState::Invalid), count(TrialState::Failed));
-    let (done, all) = (sealed + invalid + failed, standing.trials.len());
-    format!("{done} of {all} trials ended: {sealed} sealed, {invalid} INVALID, {failed} failed.")
+    let dropped = standing.dropped();
+    let (done, all) = (sealed + invalid + failed, standing.trials.len() - dropped);
+    let of_dropped = if dropped > 0 { format!(" {dropped} more were dropped.") } else { String::new() };
+    format!("{done} of {all} trials ended: {sealed} sealed, {invalid} INVALID, {failed} failed.{of_dropped}")
 }
 
 fn name(told: &TrialStanding) -> String {
@@ -174,12 +176,19 @@ fn name(told: &TrialStanding) -> String {
 }
 
 fn square(told: &TrialStanding) -> (&'static str, String) {
-    let word = if told.is_current { "measuring" } else { told.state.word() };
+    let word = state_of_trial(told);
     (word, format!("{}: {word}", name(told)))
 }
 
+/// Age of numbers that are not of this moment, in words.
+fn as_of(age_s: u64) -> String {
+    format!("{age_s} s ago")
+}
+
 /// Numbers of an interval for people. A number that is missing reads `-`.
-fn numbers(interval: &Value) -> Vec<(&'static str, String)> {
+///
+/// - `age_s`: of an interval that is not of this moment.
+fn numbers(interval: &Value, age_s: Option<u64>) -> Vec<(&'static str, String)> {
     let rate = |name: &str| interval[name].as_f64().map_or("-".to_owned(), |per_s| format!("{per_s:.1}/s"));
     let time = |of: &str, name: &str| interval[of][name].as_u64().map_or("-".to_owned(), duration);
     let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
@@ -196,7 +205,9 @@ fn numbers(interval: &Value) -> Vec<(&'static str, String)> {
         ("backlog", count("backlog")),
         ("errors", count("errors")),
     ];
-    phase.map(|phase| ("numbers of", phase.to_owned())).into_iter().chain(numbers).collect()
+    let of_before = phase.map(|phase| ("numbers of", phase.to_owned()));
+    let age = age_s.map(|age_s| ("as of", as_of(age_s)));
+    age.into_iter().chain(of_before).chain(numbers).collect()
 }
 
 /// The machine's instruments on a page.
@@ -261,8 +272,9 @@ fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
             let shown = found.zip(seconds).map_or("-".to_owned(), |(value, seconds)| form(value / seconds));
             Some((*name, shown))
         };
+    let ages = seen.ages_s.iter().map(|(name, age_s)| (*name, format!("as of {}", as_of(*age_s))));
     let nics = seen.of("nic").and_then(traffic).map(|text| ("network", text));
-    numbers.iter().filter_map(of).chain(nics).collect()
+    numbers.iter().filter_map(of).chain(nics).chain(ages).collect()
 }
 
 /// Traffic of all interfaces but the loopback.
@@ -381,14 +393,15 @@ mod tests {
     #[test]
     fn a_missing_number_is_a_dash_and_breaks_its_line() {
         let interval = json!({"achieved_per_s": 5.0, "offered_per_s": null, "latency_ns": null, "backlog": 0, "errors": 0});
-        let shown = numbers(&interval);
+        let shown = numbers(&interval, None);
         assert_eq!((shown[0].1.as_str(), shown[1].1.as_str(), shown[3].1.as_str()), ("-", "5.0/s", "-"));
         assert_eq!(
             shown.iter().filter(|(name, value)| name.starts_with("lateness") && value == "-").count(),
             2
         );
-        assert_eq!(numbers(&json!({"phase": "warmup"}))[0], ("numbers of", "warmup".to_owned()));
-        assert_eq!(numbers(&json!({"phase": "measure"}))[0].0, "offered");
+        assert_eq!(numbers(&json!({"phase": "warmup"}), None)[0], ("numbers of", "warmup".to_owned()));
+        assert_eq!(numbers(&json!({"phase": "measure"}), None)[0].0, "offered");
+        assert_eq!(numbers(&json!({"phase": "measure"}), Some(4))[0], ("as of", "4 s ago".to_owned()));
         let full = |p99: Value| json!({"achieved_per_s": 5.0, "latency_ns": {"p99": p99}});
         let drawn = chart(&[full(json!(1000)), full(Value::Null), full(json!(2000)), full(json!(2000))]);
         assert_eq!(drawn.matches("class=\"p99\"").count(), 2, "{drawn}");
@@ -438,6 +451,8 @@ mod tests {
         let full = json!({"interval_s": 2.0, "all": {"run_queue_wait_s": 29.6}});
         seen.latest.insert("cpu", Ok(Arc::new(full)));
         assert!(machine_numbers(&seen).contains(&("run-queue wait", "14.8 s/s".to_owned())));
+        seen.ages_s.insert("cpu", 4);
+        assert!(machine_numbers(&seen).contains(&("cpu", "as of 4 s ago".to_owned())));
         assert_eq!((number("lock waits"), view.missing), (None, vec!["locks: no BTF".to_owned()]));
         assert_eq!(view.strips[0].1, "CPU 0: 50 %, /proc 25 %");
         assert_eq!(

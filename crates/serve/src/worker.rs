@@ -14,7 +14,9 @@ use record::run::RunId;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::situation::{INTERRUPTED, Last, Next, Situation, Verb, Why, next, situation};
+use crate::situation::{
+    Deaths, INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation,
+};
 
 /// Interval between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -96,7 +98,7 @@ impl Worker {
 
     fn conduct(&self, entry: &Entry) -> Result<(), QueueError> {
         let run = entry.run.expect("an entry that has begun has a run");
-        let (mut last, mut deaths) = (Last::Nothing, 0);
+        let (mut last, mut deaths) = (Last::Nothing, Deaths::default());
         loop {
             let read = situation(&self.archive, run);
             let wish = self.queue().entry(entry.id)?.wish;
@@ -110,13 +112,13 @@ impl Worker {
                 Err(why) if is_of_its_files(&why) => return self.end_unread(entry.id, wish, &why, last),
                 Err(why) => return Err(why.into()),
             };
-            match next(found, wish, last, (self.stop)() > 0, deaths) {
+            match next(found, wish, last, (self.stop)() > 0, deaths.in_a_row()) {
                 Next::Start(verb) => {
                     let child = self.start(entry.id, run, verb)?;
                     self.say_trouble(None);
                     let (code, urged) = self.attend(child, entry.id)?;
                     self.wait_for_lock(run);
-                    deaths += u32::from(code.is_none());
+                    deaths.add(code.is_none(), ended_trials(&self.archive, run));
                     let is_withdrawn = code == Some(INTERRUPTED) && self.is_withdrawn(entry.id, &urged)?;
                     last = if is_withdrawn { Last::Nothing } else { Last::Own { verb, code } };
                 }
@@ -126,17 +128,26 @@ impl Worker {
                     if (self.stop)() > 0 && self.is_conducted(run, pid) {
                         return Ok(());
                     }
-                    deaths += 1;
-                    let is_withdrawn = self.is_withdrawn(entry.id, &urged)?;
-                    last = if is_withdrawn { Last::Nothing } else { Last::Watched };
+                    deaths.add(self.is_left_by_a_kill(run), ended_trials(&self.archive, run));
+                    // An earlier server that ended has stopped it, and not a user.
+                    let goes_on = self.is_withdrawn(entry.id, &urged)? || self.queue().is_left(entry.id)?;
+                    last = if goes_on { Last::Nothing } else { Last::Watched };
                 }
                 Next::Leave => return Ok(()),
-                Next::End(state, why) => return self.end(entry.id, state, why, last),
+                Next::End(state, why) => return self.end((entry.id, run), state, why, last),
             }
         }
     }
 
-    fn end(&self, id: RunId, state: QueueState, why: Why, last: Last) -> Result<(), QueueError> {
+    fn end(
+        &self,
+        (id, run): (RunId, RunId),
+        state: QueueState,
+        why: Why,
+        last: Last,
+    ) -> Result<(), QueueError> {
+        // The process may have ended while no server ran.
+        let ended_unix_ns = self.archive.standing(run).ok().and_then(|standing| standing.ended_unix_ns);
         let mut queue = self.queue();
         let reason = match why {
             Why::Wanted => None,
@@ -146,7 +157,7 @@ impl Worker {
             Why::Killed => Some("its process was killed three times".to_owned()),
             Why::Error => Some(reason_in(&queue.output_text(id))),
         };
-        queue.end(id, state, last.code(), reason.as_deref())
+        queue.end(id, state, ended_unix_ns, last.code(), reason.as_deref())
     }
 
     /// Ends an entry with an unreadable bake-off: those behind it can run.
@@ -164,12 +175,13 @@ impl Worker {
         };
         let cause = std::error::Error::source(why).map_or(String::new(), |cause| format!(": {cause}"));
         let reason = format!("its bake-off cannot be read: {why}{cause}");
-        self.queue().end(id, state, last.code(), Some(&reason))
+        self.queue().end(id, state, None, last.code(), Some(&reason))
     }
 
     fn start(&self, id: RunId, run: RunId, verb: Verb) -> Result<Child, QueueError> {
         let (folder, output) = {
-            let queue = self.queue();
+            let mut queue = self.queue();
+            queue.take_over(id)?;
             (queue.workplace(id)?, queue.output(id)?)
         };
         let unstarted = |source| archive::ArchiveError::Unreadable { path: self.program.clone(), source };
@@ -200,7 +212,7 @@ impl Worker {
                 }
                 Err(_) => return Ok((None, urged)),
             }
-            urged.up_to(self.urgency(id)?, || Some(child.id()));
+            self.urge(id, &mut urged, || Some(child.id()))?;
             self.bell.wait(LOOK_EVERY);
         }
     }
@@ -211,7 +223,7 @@ impl Worker {
         while self.is_conducted(run, pid) {
             let is_ours = pid.is_some_and(|pid| conducts(pid, run));
             if is_ours {
-                urged.up_to(self.urgency(id)?, || pid.filter(|pid| conducts(*pid, run)));
+                self.urge(id, &mut urged, || pid.filter(|pid| conducts(*pid, run)))?;
             } else if (self.stop)() > 0 {
                 // It cannot be told; the next server watches it.
                 return Ok(urged);
@@ -221,23 +233,39 @@ impl Worker {
         Ok(urged)
     }
 
+    /// Passes on requests of users, and the end of this server: on disk first, since the next server must not
+    /// take it for a user's.
+    fn urge(&self, id: RunId, urged: &mut Urged, pid: impl Fn() -> Option<u32>) -> Result<(), QueueError> {
+        let (wished, leaving) = (self.wished(id)?, (self.stop)());
+        if leaving > urged.0 {
+            self.queue().leave(id)?;
+        }
+        urged.up_to(wished.max(leaving), pid);
+        Ok(())
+    }
+
+    /// Whether the process that had a bake-off was killed: it has no end, neither its own nor a stop.
+    fn is_left_by_a_kill(&self, run: RunId) -> bool {
+        let found = situation(&self.archive, run);
+        matches!(found, Ok(Situation::NotBegun | Situation::Left { in_order: false }))
+    }
+
     /// Whether a process ended because of a pause that its user has taken back.
     fn is_withdrawn(&self, id: RunId, urged: &Urged) -> Result<bool, QueueError> {
-        Ok(urged.0 > 0 && self.urgency(id)? == 0)
+        Ok(urged.0 > 0 && self.wished(id)?.max((self.stop)()) == 0)
     }
 
     fn is_conducted(&self, run: RunId, pid: Option<u32>) -> bool {
         self.archive.is_held(run) || pid.is_some_and(|pid| conducts(pid, run))
     }
 
-    fn urgency(&self, id: RunId) -> Result<u8, QueueError> {
-        let wish = self.queue().entry(id)?.wish;
-        let wished = match wish {
+    /// Urgency of what a user wishes.
+    fn wished(&self, id: RunId) -> Result<u8, QueueError> {
+        Ok(match self.queue().entry(id)?.wish {
             None => 0,
             Some(Wish::Pause) => 1,
             Some(Wish::Cancel) => 2,
-        };
-        Ok(wished.max((self.stop)()))
+        })
     }
 
     /// Waits until no child of the ended process has the journal: a child that is about to execute a program
@@ -272,8 +300,7 @@ impl Urged {
             let found =
                 pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
             let Some((number, raw)) = found else { return };
-            // Two signals of one kind that arrive together count as one.
-            let signal = if self.0 == 0 { Signal::TERM } else { Signal::INT };
+            let signal = if self.0 == 0 { Signal::USR1 } else { Signal::TERM };
             match pidfd_open(raw, PidfdFlags::empty()) {
                 Ok(process) if pid() == Some(number) => drop(pidfd_send_signal(&process, signal)),
                 // Linux before 5.3.
@@ -417,7 +444,7 @@ mod tests {
         let (program, begun, again) =
             (folder.path().join("bakeoff"), folder.path().join("begun"), folder.path().join("again"));
         let script = format!(
-            "#!/bin/sh\n[ -e {0} ] && {{ touch {1}; exit 0; }}\ntrap 'exit 130' TERM\ntouch {0}\nwhile :; do sleep 0.02; done\n",
+            "#!/bin/sh\n[ -e {0} ] && {{ touch {1}; exit 0; }}\ntrap 'exit 130' USR1\ntouch {0}\nwhile :; do sleep 0.02; done\n",
             begun.display(),
             again.display()
         );

@@ -61,7 +61,7 @@ fn the_bake_off_of_an_open_entry_stays_whoever_removes_it() {
     let is_refused =
         || matches!(archive.remove(run), Err(ArchiveError::Queued { entry: found, .. }) if found == entry);
     assert!(is_refused() && archive.bakeoff_dir(run).is_dir(), "its process is about to begin");
-    queue.end(entry, QueueState::Paused, Some(130), None).unwrap();
+    queue.end(entry, QueueState::Paused, None, Some(130), None).unwrap();
     assert!(is_refused());
     archive.remove(bakeoff()).unwrap();
     queue.act(entry, Action::Resume).unwrap();
@@ -84,7 +84,7 @@ fn an_entry_keeps_the_run_that_it_got_first() {
     let first = fresh();
     assert_eq!(queue.begin(id, first).unwrap().run, Some(first));
     assert!(matches!(queue.begin(id, fresh()), Err(QueueError::Refused(_))), "it runs already");
-    queue.end(id, QueueState::Paused, Some(130), None).unwrap();
+    queue.end(id, QueueState::Paused, None, Some(130), None).unwrap();
     queue.act(id, Action::Resume).unwrap();
     assert_eq!(queue.begin(id, fresh()).unwrap().run, Some(first), "a second run would double it");
 }
@@ -183,17 +183,55 @@ fn half_a_line_of_the_audit_log_does_not_swallow_the_next() {
 
 #[test]
 fn a_queue_of_the_first_version_keeps_its_entries() {
-    let (folder, archive) = archive();
+    let of_2 = ["recorded_unix_ns", "left_unix_ns"];
+    for (version, columns) in [(1, [&["told_unix_ns"], &of_2[..]].concat()), (2, of_2.to_vec())] {
+        let (folder, archive) = archive();
+        let mut queue = archive.queue().unwrap();
+        let id = queue.submit(&plan("a", 0)).unwrap().id;
+        drop(queue);
+        let old = Connection::open(folder.path().join("queue.sqlite")).unwrap();
+        for column in columns {
+            old.execute_batch(&format!("ALTER TABLE entry DROP COLUMN {column}")).unwrap();
+        }
+        old.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
+        drop(old);
+        let mut queue = archive.queue().unwrap();
+        queue.act(id, Action::Cancel).unwrap();
+        assert_eq!(queue.untold(0).unwrap().len(), 1);
+        assert_eq!(queue.untold(i64::MAX.cast_unsigned()).unwrap().len(), 0, "an end of long ago");
+        queue.told(id).unwrap();
+        assert_eq!(queue.untold(0).unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn an_end_of_long_ago_has_its_time_and_is_still_to_be_told() {
+    let (_folder, archive) = archive();
     let mut queue = archive.queue().unwrap();
     let id = queue.submit(&plan("a", 0)).unwrap().id;
-    drop(queue);
-    let old = Connection::open(folder.path().join("queue.sqlite")).unwrap();
-    old.execute_batch("ALTER TABLE entry DROP COLUMN told_unix_ns; PRAGMA user_version = 1").unwrap();
-    drop(old);
+    queue.begin(id, fresh()).unwrap();
+    let recorded = WallAnchor::now().unix_ns;
+    queue.end(id, QueueState::Done, Some(1_000), Some(0), None).unwrap();
+    assert_eq!(queue.entry(id).unwrap().ended_unix_ns, Some(1_000), "no server ran when it ended");
+    assert_eq!(queue.untold(recorded).unwrap().len(), 1, "a webhook has not heard of it");
+}
+
+#[test]
+fn the_end_of_a_server_is_known_to_the_next_one_until_it_starts_a_process() {
+    let (_folder, archive) = archive();
     let mut queue = archive.queue().unwrap();
-    queue.act(id, Action::Cancel).unwrap();
-    assert_eq!(queue.untold(0).unwrap().len(), 1);
-    assert_eq!(queue.untold(i64::MAX.cast_unsigned()).unwrap().len(), 0, "an end of long ago");
-    queue.told(id).unwrap();
-    assert_eq!(queue.untold(0).unwrap().len(), 0);
+    let id = queue.submit(&plan("a", 0)).unwrap().id;
+    queue.begin(id, fresh()).unwrap();
+    assert!(!queue.is_left(id).unwrap());
+    queue.leave(id).unwrap();
+    let mut next = archive.queue().unwrap();
+    assert!(next.is_left(id).unwrap());
+    next.take_over(id).unwrap();
+    assert!(!next.is_left(id).unwrap());
+    // A process that a user started by hand: its stop is the user's.
+    next.leave(id).unwrap();
+    next.end(id, QueueState::Paused, None, Some(130), None).unwrap();
+    next.act(id, Action::Resume).unwrap();
+    next.begin(id, fresh()).unwrap();
+    assert!(!next.is_left(id).unwrap());
 }

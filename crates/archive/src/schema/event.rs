@@ -108,6 +108,13 @@ pub enum Step {
         /// Reason.
         reason: String,
     },
+    /// A configuration is beaten: this process does not measure its trials in later blocks.
+    ConfigurationDropped {
+        /// Its levels.
+        arm: BTreeMap<String, String>,
+        /// Last block in which it counts.
+        after_block: u32,
+    },
     /// The journal was damaged, and was rewritten from its readable lines.
     JournalMended {
         /// Damage.

@@ -1,6 +1,6 @@
 //! The request that ends a run before its time.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Urgency of a request to end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,27 +17,40 @@ pub enum StopLevel {
 ///
 /// Raising it is one atomic operation, so a signal handler may do it.
 #[derive(Debug, Default)]
-pub struct Stop(AtomicU8);
+pub struct Stop {
+    level: AtomicU8,
+    after_trial: AtomicBool,
+}
 
 impl Stop {
     /// A flag that has not been raised.
     pub const fn new() -> Self {
-        Self(AtomicU8::new(0))
+        Self { level: AtomicU8::new(0), after_trial: AtomicBool::new(false) }
     }
 
     /// Raises the level: the first request asks to finish, the second to end at once.
     pub fn request(&self) {
         // A failure means that the level is at its maximum already.
-        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < 2).then_some(n + 1));
+        let _ = self.level.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < 2).then_some(n + 1));
     }
 
     /// Current level.
     pub fn level(&self) -> StopLevel {
-        match self.0.load(Ordering::SeqCst) {
+        match self.level.load(Ordering::SeqCst) {
             0 => StopLevel::Run,
             1 => StopLevel::Finish,
             _ => StopLevel::Now,
         }
+    }
+
+    /// Asks a bake-off to end after the trial that it measures. A load goes on.
+    pub fn request_after_trial(&self) {
+        self.after_trial.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a bake-off begins no further trial.
+    pub fn is_last_trial(&self) -> bool {
+        self.is_requested() || self.after_trial.load(Ordering::SeqCst)
     }
 
     /// Whether an end was requested.
@@ -59,5 +72,8 @@ mod tests {
             seen.push(stop.level());
         }
         assert_eq!(seen, [StopLevel::Run, StopLevel::Finish, StopLevel::Now, StopLevel::Now]);
+        let stop = Stop::new();
+        stop.request_after_trial();
+        assert!(stop.is_last_trial() && !stop.is_requested(), "the trial is measured to its end");
     }
 }

@@ -39,7 +39,7 @@ fn no_text_of_an_entry_or_of_its_process_becomes_markup() {
     queue.begin(id, RunId::fresh(WallAnchor::now())).unwrap();
     let folder = queue.workplace(id).unwrap();
     std::fs::write(folder.join("output.log"), format!("{EVIL}\n")).unwrap();
-    queue.end(id, QueueState::Failed, Some(2), Some(EVIL)).unwrap();
+    queue.end(id, QueueState::Failed, None, Some(2), Some(EVIL)).unwrap();
     drop(queue);
     let page = desk.get(&format!("/queue/{id}")).1;
     assert_inert(&page);

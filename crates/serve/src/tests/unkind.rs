@@ -1,11 +1,23 @@
 //! Answers that were kinder than the truth.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use archive::{Action, Note, QueueState};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use http_body_util::BodyExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunKind};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{Desk, JSON, PLAN, TOML};
+use crate::identity::SESSION_COOKIE;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
@@ -24,7 +36,7 @@ impl Desk {
         let id: RunId = self.submit()["id"].as_str().unwrap().parse().unwrap();
         let mut queue = self.app.queue().unwrap();
         queue.begin(id, RunId::fresh(WallAnchor::now())).unwrap();
-        queue.end(id, QueueState::Done, code, None).unwrap();
+        queue.end(id, QueueState::Done, None, code, None).unwrap();
         id.to_string()
     }
 
@@ -135,7 +147,7 @@ fn the_bake_off_of_an_open_entry_is_not_removed() {
     {
         let mut queue = desk.app.queue().unwrap();
         queue.begin(id, run).unwrap();
-        queue.end(id, QueueState::Paused, Some(130), None).unwrap();
+        queue.end(id, QueueState::Paused, None, Some(130), None).unwrap();
     }
     let (status, text) = desk.ask("DELETE", &format!("/api/v1/runs/{run}"), &[], "");
     assert!(status == 409 && text.contains("cancel"), "{status} {text}");
@@ -268,4 +280,45 @@ fn a_plan_is_used_again_from_its_entry() {
         [404, 400]
     );
     assert_eq!(Desk::new(false).get(&place).0, 403, "this server has no queue");
+}
+
+#[test]
+fn a_stream_ends_with_the_session_of_its_reader() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(tokens.path(), "read ann 0123456789012345678901\n").unwrap();
+    let desk = Desk::with(true, Some(tokens.path()), |_| ());
+    let session = desk.app.access.log_in("0123456789012345678901").unwrap();
+    let cookie = format!("{SESSION_COOKIE}={session}");
+    let headers: HeaderMap = [(COOKIE, cookie.parse().unwrap())].into_iter().collect();
+    let next = async |body: &mut Body| {
+        desk.app.now.send_replace(Arc::default());
+        timeout(Duration::from_secs(2), body.frame()).await.map(|frame| frame.is_some())
+    };
+    desk.runtime.block_on(async {
+        let mut bodies = Vec::new();
+        for path in ["/events", "/api/v1/events"] {
+            let request = Request::get(path).header(COOKIE, &cookie).extension(desk.peer.clone());
+            let router = TowerToHyperService::new(crate::server::router(&desk.app));
+            bodies.push(router.call(request.body(Body::empty()).unwrap()).await.unwrap().into_body());
+        }
+        for body in &mut bodies {
+            assert_eq!(next(body).await, Ok(true), "the session is open");
+        }
+        desk.app.access.log_out(&headers);
+        for body in &mut bodies {
+            assert_eq!(next(body).await, Ok(false), "the session is over");
+        }
+    });
+}
+
+#[test]
+fn a_run_is_not_held_against_itself() {
+    let desk = Desk::new(false);
+    let run = desk.run("a").to_string();
+    for names in [format!("{run},{run}"), format!("{run},{}", run.to_lowercase())] {
+        for path in ["/compare", "/api/v1/compare"] {
+            let (status, text) = desk.get(&format!("{path}?runs={names}"));
+            assert!(status == 400 && text.contains("named twice"), "{path} {names} {status} {text}");
+        }
+    }
 }

@@ -75,12 +75,14 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 pub(crate) fn document(archive: &Archive, ids: &[RunId]) -> anyhow::Result<serde_json::Value> {
     let load_one = |id: &RunId| load(archive, &id.to_string());
     let mut loaded = ids.iter().map(load_one).collect::<anyhow::Result<Vec<_>>>()?;
+    refuse_repeated(&loaded)?;
     refuse_unlike(&loaded)?;
     // A sentence names a side as lists do.
     for (loaded, name) in loaded.iter_mut().zip(archive.short_names(ids)?) {
         loaded.side.name = name;
     }
     let (all, properties) = apart(loaded);
+    refuse_nothing_in_common(&all, 0)?;
     let rules = Rules { rope_ratio: ROPE, alpha: ALPHA, seed: SEED };
     Ok(report::json::sides(&all, &differing(&properties), 0, &sides(&all, 0, rules, &[])))
 }

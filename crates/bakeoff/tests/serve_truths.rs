@@ -1,0 +1,218 @@
+//! What `bakeoff serve` says about processes that were killed, stopped or ended unseen, against the binary.
+
+#![cfg(feature = "serve")]
+#![expect(clippy::unwrap_used, reason = "this whole file is tests")]
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use house::{House, PLAN, processes};
+use lab::Lab;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use record::clock::{Clock as _, Monotonic};
+use serde_json::Value;
+
+mod house;
+mod lab;
+
+/// An archive, and a plan of that many blocks of trials of that length.
+fn lab_with(blocks: u32, measure: &str) -> Lab {
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let plan = PLAN.replace("blocks = 2", &format!("blocks = {blocks}")).replace("200ms", measure);
+    std::fs::write(lab.path("plan.toml"), plan).unwrap();
+    lab
+}
+
+fn submit(lab: &Lab) -> String {
+    let entry = lab.json(&["queue", "submit", lab.path("plan.toml").to_str().unwrap()]);
+    entry["id"].as_str().unwrap().to_owned()
+}
+
+fn start(lab: &Lab, words: &[&str]) -> Child {
+    lab.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+}
+
+/// Waits until `look` finds something.
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let began_ns = Monotonic.now_ns();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Monotonic.now_ns() - began_ns < 120_000_000_000, "never: {what}");
+        // More requests a second are refused.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_measurement_that_was_killed_does_not_stay_running() {
+    let lab = lab_with(40, "200ms");
+    let house = House::open(&lab, &[]);
+    let mut run = start(&lab, &["run", lab.path("plan.toml").to_str().unwrap()]);
+    let listed = |query: &str| house.get(&format!("/api/v1/runs?{query}")).json();
+    let bakeoff = || listed("kind=bakeoff")["runs"][0].clone();
+    let id = until("it is listed", || {
+        let found = bakeoff();
+        (found["state"] == "running").then(|| found["run"].as_str().unwrap().to_owned())
+    });
+    until("a trial is sealed", || {
+        let shown = lab.json(&["runs", "show", &id]);
+        (shown["cells"]["sealed"].as_u64() > Some(0)).then_some(())
+    });
+    // It writes nothing more, and the list and its page are read once again.
+    signal(&run, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!((&bakeoff()["state"], house.get(&format!("/runs/{id}")).status), (&"running".into(), 200));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    until("the list has its death", || (bakeoff()["state"] == "abandoned").then_some(()));
+    let file = lab.path("page.html");
+    assert_eq!(lab.run(&["report", &id, "-o", file.to_str().unwrap()]).code, Some(0));
+    let page = house.get(&format!("/runs/{id}")).body;
+    assert!(page == std::fs::read_to_string(&file).unwrap(), "the page is of the time when it ran");
+    // A load that was killed leaves the list.
+    let mut load = start(&lab, &["load", "null:", "--rate", "100", "--time", "60s"]);
+    let loads = || listed("kind=load&state=running")["found"].as_u64().unwrap();
+    until("the load is listed", || (loads() == 1).then_some(()));
+    signal(&load, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(3));
+    load.kill().unwrap();
+    load.wait().unwrap();
+    until("the list has its death", || (loads() == 0).then_some(()));
+}
+
+#[test]
+fn a_pause_and_the_end_of_a_server_complete_the_trial() {
+    let lab = lab_with(2, "3s");
+    let house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    let is_measuring = || house.get("/metrics").body.contains("bakeoff_load_done_per_second{").then_some(());
+    let show = || lab.json(&["queue", "show", &id]);
+    // Trials that were measured, and attempts that were not completed.
+    let trials = || {
+        let run = lab.json(&["runs", "show", show()["run"].as_str().unwrap()]);
+        let count = |of: &str, name: &str| run[of][name].as_u64().unwrap();
+        (count("cells", "sealed") + count("cells", "invalid"), count("attempts", "abandoned"))
+    };
+    until("a trial is measured", is_measuring);
+    assert_eq!(lab.run(&["queue", "pause", &id]).code, Some(0));
+    until("it is paused", || (show()["state"] == "paused").then_some(()));
+    assert_eq!(trials(), (1, 0));
+    assert_eq!(lab.run(&["queue", "resume", &id]).code, Some(0));
+    until("a trial is measured", is_measuring);
+    house.end();
+    let _next = House::open(&lab, &["--queue"]);
+    assert!(matches!(lab.run(&["queue", "wait", &id]).code, Some(0 | 3)));
+    assert_eq!(trials(), (4, 0));
+}
+
+#[test]
+fn an_entry_of_a_server_that_was_stopped_and_killed_goes_on() {
+    let lab = lab_with(2, "2s");
+    let house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    until("a trial is measured", || {
+        house.get("/metrics").body.contains("bakeoff_load_done_per_second{").then_some(())
+    });
+    // As systemd does: first the request to stop, and the kill before the process has followed it.
+    let process = Pid::from_raw(processes(&lab, "run")[0]);
+    kill(process, Signal::SIGSTOP).unwrap();
+    kill(Pid::from_raw(house.pid().cast_signed()), Signal::SIGTERM).unwrap();
+    until("the process has a signal", || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap().trim().to_owned();
+        (!pending.trim_start_matches('0').is_empty()).then_some(())
+    });
+    house.kill();
+    let _next = House::open(&lab, &["--queue"]);
+    std::thread::sleep(Duration::from_secs(1));
+    kill(process, Signal::SIGCONT).unwrap();
+    let ended = until("it ends", || {
+        let shown = lab.json(&["queue", "show", &id]);
+        (!matches!(shown["state"].as_str(), Some("running" | "waiting"))).then_some(shown)
+    });
+    assert_eq!(ended["state"], "done", "no user has paused it: {ended}");
+}
+
+#[test]
+fn an_end_that_no_server_saw_has_the_time_at_which_it_was() {
+    let lab = lab_with(2, "200ms");
+    let house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    until("its process begins", || (!processes(&lab, "run").is_empty()).then_some(()));
+    house.kill();
+    until("its process ends", || processes(&lab, "run").is_empty().then_some(()));
+    let date = std::process::Command::new("date").args(["-u", "+%FT%TZ"]).output().unwrap();
+    let then = String::from_utf8(date.stdout).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let _next = House::open(&lab, &["--queue"]);
+    assert!(matches!(lab.run(&["queue", "wait", &id]).code, Some(0 | 3)));
+    let shown = lab.json(&["queue", "show", &id]);
+    assert!(shown["ended_at"].as_str().unwrap() <= then.trim(), "{then} {shown}");
+}
+
+#[test]
+fn an_entry_that_makes_progress_between_kills_is_not_given_up() {
+    let lab = lab_with(8, "200ms");
+    let _house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    let mut known = 0;
+    for _ in 0..4 {
+        known = until("another trial ends", || {
+            let run = lab.json(&["queue", "show", &id])["run"].as_str()?.to_owned();
+            let shown = lab.run(&["runs", "show", &run, "--json"]).out;
+            let cells = serde_json::from_str::<Value>(&shown).ok()?["cells"].clone();
+            let ended = cells["sealed"].as_u64()? + cells["invalid"].as_u64()?;
+            (ended > known).then_some(ended)
+        });
+        for pid in [processes(&lab, "run"), processes(&lab, "resume")].concat() {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+    let waited = lab.run(&["queue", "wait", &id]);
+    let shown = lab.json(&["queue", "show", &id]);
+    assert!(matches!(waited.code, Some(0 | 3)) && shown["state"] == "done", "{} {shown}", waited.err);
+}
+
+#[test]
+fn bake_offs_are_judged_only_if_the_command_judges_them() {
+    let lab = lab_with(2, "200ms");
+    std::fs::write(lab.path("other.toml"), PLAN.replace("200, 400", "300, 500")).unwrap();
+    for plan in ["plan.toml", "other.toml"] {
+        lab.run(&["run", lab.path(plan).to_str().unwrap()]);
+    }
+    let listed = lab.json(&["runs", "list", "--kind", "bakeoff"]);
+    let ids = [0, 1].map(|n| listed["runs"][n]["run"].as_str().unwrap().to_owned());
+    let house = House::open(&lab, &[]);
+    let own = lab.run(&["compare", &ids[0], &ids[1]]);
+    let compared = house.get(&format!("/api/v1/compare?runs={},{}", ids[0], ids[1])).json();
+    // Beside other work trials fall out; then the sides have caveats instead.
+    if own.code == Some(2) {
+        let why = compared["missing"]["judged"].as_str().unwrap_or_default();
+        assert!(own.err.contains("no metric in common") && why.contains("no metric in common"), "{compared}");
+    } else {
+        assert!(compared["judged"].is_object(), "{} {compared}", own.err);
+    }
+    // A run against itself is no comparison, by whichever names.
+    let short = ids[0][ids[0].len() - 8..].to_lowercase();
+    for names in [format!("{0},{0}", ids[0]), format!("{},{},{short}", ids[0], ids[1])] {
+        assert_eq!(house.get(&format!("/api/v1/compare?runs={names}")).status, 400, "{names}");
+        let page = house.get(&format!("/compare?runs={names}"));
+        assert!(page.status == 400 && page.body.contains("named twice"), "{}", page.body);
+    }
+}
+
+#[test]
+fn the_unit_signals_the_server_alone() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/bakeoff-serve.service");
+    let unit = std::fs::read_to_string(unit).unwrap();
+    // By default systemd signals every process of the unit: with that of the server, the trial would be cut off.
+    assert!(unit.lines().any(|line| line == "KillMode=mixed"), "{unit}");
+}
