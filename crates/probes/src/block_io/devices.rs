@@ -1,6 +1,8 @@
 //! Block devices by name: the kernel's names, and the aliases that survive a reboot.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "bpf")]
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -104,6 +106,36 @@ fn below(place: &Path) -> Vec<String> {
 }
 
 const BY_ID: &str = "/dev/disk/by-id";
+
+/// Devices that may not report the end of a request to `block_io_done`: the kernel does so only for requests
+/// that it times, for statistics or for a scheduler.
+///
+/// - `root`: the folder that holds `sys`.
+/// - `only`: the only device in question; all by default.
+#[cfg(feature = "bpf")]
+pub(super) fn silent(root: &Path, only: Option<Device>) -> BTreeSet<String> {
+    let entries = fs::read_dir(root.join("sys/block")).into_iter().flatten().flatten();
+    let is_silent = |place: &Path| {
+        let text = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
+        let is_in_use = text("size").trim() != "0" && place.join("mq").exists();
+        let is_wanted = only.is_none() || numbered(&text("dev")) == only;
+        let scheduler = text("queue/scheduler");
+        let has_scheduler = !scheduler.contains("[none]") && scheduler.trim() != "none";
+        is_in_use && is_wanted && text("queue/iostats").trim() == "0" && !has_scheduler
+    };
+    let found = entries.filter(|entry| is_silent(&entry.path()));
+    found.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Sentence on such a device.
+#[cfg(feature = "bpf")]
+pub(super) fn silent_words(name: &str) -> String {
+    format!(
+        "requests to {name} may be missing: it keeps no statistics (/sys/block/{name}/queue/iostats is 0) and \
+         has no scheduler, and the kernel then reports no end of a request: write 1 there, or use `--latency \
+         issue`"
+    )
+}
 
 /// Names in `/dev/disk/by-id`, by the device's name: they stay the same when the kernel numbers devices anew.
 pub fn aliases() -> BTreeMap<String, Vec<String>> {
