@@ -1,6 +1,7 @@
 //! The programs in the kernel, and their sums.
 
 mod loading;
+mod places;
 #[allow(
     missing_debug_implementations,
     missing_docs,
@@ -30,6 +31,7 @@ use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
 
 use self::loading::{SLOTS, choose, set_up};
+use self::places::Places;
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder};
 use self::sums::{IO_OPS, file, inode, key_of, latencies, plain, powers, slot_key};
@@ -353,8 +355,13 @@ impl IoProbe {
         let mut counts = IoCounts::default();
         let mut groups = Vec::new();
         self.cgroups.next_round();
+        let mut places = Places::default();
         for (key, value) in rows {
-            let (key, sums) = (key_of(key), Box::new(plain::<group>(value)));
+            let (mut key, sums) = (key_of(key), Box::new(plain::<group>(value)));
+            if key.inode != 0 && !places.holds(key.dev, key.inode_dev) {
+                // The page of a buffer, not of a file on this device.
+                key.inode = 0;
+            }
             let op = IO_OPS.get(key.op as usize).copied().unwrap_or(IoOp::Other);
             let of_op = match op {
                 IoOp::Read => &mut counts.reads,
