@@ -7,8 +7,8 @@
 //! A file that another user can change is parsed as untrusted input ([`Functions`]).
 //!
 //! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files,
-//! [`MAPPINGS_MAX`] mappings of a process and [`MAPPED_BYTES_MAX`] for those of all, [`NAMES_BYTES_MAX`] for the
-//! names of addresses.
+//! [`MAPPINGS_MAX`] mappings of a process and [`MAPPED_BYTES_MAX`] for those of all, [`NAMES_BYTES_MAX`] for
+//! the names of addresses.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};

@@ -165,7 +165,7 @@ fn root_a_file_is_known_by_its_pages() {
     }
 }
 
-/// Shared memory is a file too, and so is what a program maps: the buffer of a direct request is not its file.
+/// Shared memory is a file too, and so is what a program maps: that of the buffer is not that of the request.
 #[test]
 fn root_the_file_of_a_buffer_is_not_the_file_of_a_direct_request() {
     let Some(disk) = Loop::new() else { return };
@@ -181,7 +181,11 @@ fn root_the_file_of_a_buffer_is_not_the_file_of_a_direct_request() {
         let seen = settled(&mut probe, 5);
         assert_eq!(seen.counts.writes, 5, "{what}: {seen:?}");
         for group in &seen.groups {
-            assert_eq!((&group.inode, group.file.as_deref()), (&None, Some("(not known)")), "{what}: {group:?}");
+            assert_eq!(
+                (&group.inode, group.file.as_deref()),
+                (&None, Some("(not known)")),
+                "{what}: {group:?}"
+            );
         }
     }
 }

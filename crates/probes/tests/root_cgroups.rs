@@ -215,7 +215,8 @@ fn root_a_group_that_is_created_anew_is_followed_and_that_is_reported() {
     let mut waits =
         user_locks::open(&UserLockOptions { cgroup: cgroup.clone(), ..UserLockOptions::of_everyone_else() })
             .unwrap();
-    let mut kernel = locks::open(&LockOptions { cgroup: cgroup.clone(), ..LockOptions::of_everyone() }).unwrap();
+    let mut kernel =
+        locks::open(&LockOptions { cgroup: cgroup.clone(), ..LockOptions::of_everyone() }).unwrap();
     let everything = IoOptions::everything(IoBy { comm: true, ..IoBy::default() });
     let mut io = block_io::open(&IoOptions { cgroup: cgroup.clone(), ..everything }).unwrap();
     let of_everyone = ProfileOptions::of_everyone(ProfileKind::OnCpu);

@@ -63,7 +63,7 @@ impl Quotas {
     }
 }
 
-/// Adds two results. If one is missing, the other counts if a quota took effect: that is enough for a verdict.
+/// Adds two results. If one is missing, the other counts if a quota took effect: a verdict needs no more.
 fn both(a: Maybe<Throttled>, b: Maybe<Throttled>) -> Maybe<Throttled> {
     match (a, b) {
         (Ok(a), Ok(b)) => Ok(together(a, b)),

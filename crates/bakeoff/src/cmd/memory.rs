@@ -169,7 +169,14 @@ mod tests {
             major_faults: 0,
         };
         let machine = Err(Missing::because("a test"));
-        MemoryInterval { from_ns: 0, until_ns: 0, missed_deadline, machine, processes: vec![process], ended: 0 }
+        MemoryInterval {
+            from_ns: 0,
+            until_ns: 0,
+            missed_deadline,
+            machine,
+            processes: vec![process],
+            ended: 0,
+        }
     }
 
     /// Number of the first interval, from 1 on, that shows a growth, which must be the true one.

@@ -222,7 +222,8 @@ mod tests {
             let place = root.path().join("sys/block").join(name);
             fs::create_dir_all(place.join("queue")).unwrap();
             fs::create_dir_all(place.join("mq")).unwrap();
-            let usual = [("size", "8"), ("dev", number), ("queue/iostats", "1"), ("queue/scheduler", "[none] bfq")];
+            let usual =
+                [("size", "8"), ("dev", number), ("queue/iostats", "1"), ("queue/scheduler", "[none] bfq")];
             for (file, text) in usual.iter().chain(files) {
                 fs::write(place.join(file), format!("{text}\n")).unwrap();
             }

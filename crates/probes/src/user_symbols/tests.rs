@@ -45,10 +45,7 @@ fn only_code_of_files_has_names() {
     assert_eq!((found.from, found.until, found.offset), (0x7f12_a000, 0x7f12_c000, 0x1000));
     assert_eq!(found.path, "/usr/lib/no such.so");
     assert_eq!(mapping(1, "7f12a000-7f12c000 rw-p 00001000 fe:00 1234   /usr/lib/x.so"), None);
-    assert_eq!(
-        mapping(1, "7ffd0000-7ffd2000 r-xp 00000000 00:00 0                          [vdso]"),
-        None
-    );
+    assert_eq!(mapping(1, "7ffd0000-7ffd2000 r-xp 00000000 00:00 0                          [vdso]"), None);
 }
 
 #[test]
@@ -70,8 +67,7 @@ fn a_path_that_leads_to_another_file_gives_no_name() {
 /// A mapped part of our own program, as if it were mapped from `file`.
 fn mapped_from(file: &Path) -> Mapping {
     let here = ends_in_call as *const () as u64;
-    let own =
-        mappings(std::process::id()).into_iter().find(|m| (m.from..m.until).contains(&here)).unwrap();
+    let own = mappings(std::process::id()).into_iter().find(|m| (m.from..m.until).contains(&here)).unwrap();
     let id = FileId::of(file).unwrap();
     Mapping { path: file.display().to_string(), file: Some(file.to_owned()), id, ..(*own).clone() }
 }

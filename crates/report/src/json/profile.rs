@@ -6,7 +6,9 @@ use std::fmt;
 
 use analysis::profile::FunctionChange;
 use record::missing::{Maybe, Missing};
-use record::profile::{Profile, ProfileCost, ProfileDoubts, ProfileFilter, ProfileKind, ProfileStack, ThreadState};
+use record::profile::{
+    Profile, ProfileCost, ProfileDoubts, ProfileFilter, ProfileKind, ProfileStack, ThreadState,
+};
 use serde_json::{Value, json};
 
 use super::object::Object;
@@ -278,7 +280,10 @@ mod tests {
         let document = profile_changes([&sample(), &other], &[]);
         for side in ["a", "b"] {
             assert_eq!(document[side]["doubts"]["ended_ns"], 7);
-            assert_eq!((&document[side]["notes"][0], &document[side]["lost"]["no-room"]), (&json!("a note"), &json!(2)));
+            assert_eq!(
+                (&document[side]["notes"][0], &document[side]["lost"]["no-room"]),
+                (&json!("a note"), &json!(2))
+            );
         }
         assert_eq!(document["b"]["only"], json!({}));
         assert!(document["notes"][0].as_str().unwrap().contains("process 7 and threads named `app`"));

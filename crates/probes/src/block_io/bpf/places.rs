@@ -116,9 +116,15 @@ mod tests {
         {
             assert!(places.holds(of_request, of_file), "{of_request:x} {of_file:x}");
         }
-        for (of_request, of_file) in
-            [(vda, sdb), (sdb, vda1), (dm, vda), (nvme, vda1), (gone, vda1), (vda, gone), (vda, number(0, 42))]
-        {
+        for (of_request, of_file) in [
+            (vda, sdb),
+            (sdb, vda1),
+            (dm, vda),
+            (nvme, vda1),
+            (gone, vda1),
+            (vda, gone),
+            (vda, number(0, 42)),
+        ] {
             assert!(!places.holds(of_request, of_file), "{of_request:x} {of_file:x}");
         }
     }

@@ -40,8 +40,11 @@ impl Online {
         self.sampled_ns += ns * self.sampled.len() as u64;
     }
 
-    /// Number of samples that should have come and did not, of `came`, from CPUs with a sampler. The first and
-    /// the last of each may fall to either side of an edge.
+    /// Number of samples of CPUs with a sampler that did not come.
+    ///
+    /// The first and the last of each CPU may fall to either side of an edge.
+    ///
+    /// - `came`: number of those that came.
     pub(super) fn absent(&self, came: u64) -> u64 {
         let missing = (self.sampled_ns / SAMPLE_PERIOD_NS).saturating_sub(came);
         if missing > self.sampled.len() as u64 { missing } else { 0 }
@@ -55,7 +58,9 @@ impl Online {
     /// A sentence for each CPU that came or went.
     pub(super) fn notes(&self) -> Vec<String> {
         let came = |cpu: &u32| {
-            format!("CPU {cpu} came online during the profile and is not sampled: what ran there is not in it")
+            format!(
+                "CPU {cpu} came online during the profile and is not sampled: what ran there is not in it"
+            )
         };
         let left = self.gone.iter().filter(|cpu| !self.unsampled_ns.contains_key(cpu));
         let went = |cpu: &u32| format!("CPU {cpu} went offline during the profile");

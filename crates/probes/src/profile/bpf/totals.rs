@@ -96,7 +96,10 @@ mod tests {
         let stacks = totals.stacks();
         let bytes: usize = stacks.iter().map(|s| bytes_of(&s.comm, &s.frames)).sum();
         assert!(bytes <= STACKS_BYTES_MAX + 1_000 && bytes > STACKS_BYTES_MAX / 2, "{bytes}");
-        assert_eq!((&stacks[0].frames, stacks[0].count), (&vec!["[one of too many stacks]".to_owned()], lost));
+        assert_eq!(
+            (&stacks[0].frames, stacks[0].count),
+            (&vec!["[one of too many stacks]".to_owned()], lost)
+        );
         assert_eq!((&stacks[1].frames, stacks[1].count), (&shared.frames, 3));
         assert_eq!(stacks.iter().map(|s| s.ns).sum::<u64>(), 600 * 20 + 1_000);
         assert_eq!(lost, 2 * (600 - (stacks.len() as u64 - 1)));
