@@ -105,7 +105,9 @@ pub(crate) fn report<R: Reporter>(
     signals::stop_on_interrupt()?;
     let mut reporter = open()?;
     let started_ns = reporter.start()?;
-    reporter.news().iter().for_each(|text| note(R::COMMAND, text));
+    for text in reporter.news() {
+        note(R::COMMAND, &text);
+    }
     confine::after_setup();
     let own = OwnCost::start();
     let exit = each(&mut reporter, schedule, (started_ns, &own), global.json, out)?;
@@ -133,7 +135,9 @@ fn each<R: Reporter>(
         let has_ended = has_ended(only);
         let mut interval = reporter.read()?;
         let news = reporter.news();
-        news.iter().for_each(|text| note(R::COMMAND, text));
+        for text in &news {
+            note(R::COMMAND, text);
+        }
         // An interval that a signal ended may have been late already.
         interval.set_missed_deadline(deadlines.answered_at(interval.until_ns()) > 0);
         let report = Report { started_ns, number, is_whole };
