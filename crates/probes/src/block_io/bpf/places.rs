@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// vda with a partition, sdb, dm-0 on both, md1 on dm-0, and a multipath NVMe device.
+    /// vda with a partition, sdb, dm-0 on both, md1 on dm-0, and a multipath `NVMe` device.
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let devices = root.path().join("sys/devices");
