@@ -87,7 +87,7 @@ fn margin(ratios: [f64; 2], counts: [f64; 2]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use record::profile::{ProfileDoubts, ProfileStack, ThreadState};
+    use record::profile::{ProfileDoubts, ProfileFilter, ProfileStack, ThreadState};
 
     use super::*;
 
@@ -101,6 +101,7 @@ mod tests {
         };
         Profile {
             kind: ProfileKind::OnCpu,
+            only: Ok(ProfileFilter::default()),
             elapsed_ns: 1,
             cpus: 1,
             period_ns: Ok(1_000_000),

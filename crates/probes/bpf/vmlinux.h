@@ -197,6 +197,7 @@ struct request {
 
 struct super_block {
 	dev_t s_dev;
+	struct block_device *s_bdev;
 };
 
 struct kiocb {
@@ -248,6 +249,8 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 struct inode {
+	unsigned short i_mode;
+	dev_t i_rdev;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	struct hlist_head i_dentry;

@@ -38,18 +38,21 @@ absent!(pub IoProbe {
     fn note(&self) -> Option<&str>;
     fn start(&mut self) -> Maybe<u64>;
     fn read(&mut self) -> Maybe<IoInterval>;
+    fn take_news(&mut self) -> Vec<String>;
     fn measure_cost(&mut self) -> ();
     fn cost(&mut self) -> Maybe<Cost>;
 });
 absent!(pub LockProbe {
     fn start(&mut self) -> Maybe<u64>;
     fn read(&mut self) -> Maybe<LockInterval>;
+    fn take_news(&mut self) -> Vec<String>;
     fn measure_cost(&mut self) -> ();
     fn cost(&mut self) -> Maybe<Cost>;
 });
 absent!(pub UserLockProbe {
     fn start(&mut self) -> Maybe<u64>;
     fn read(&mut self) -> Maybe<UserLockInterval>;
+    fn take_news(&mut self) -> Vec<String>;
     fn measure_cost(&mut self) -> ();
     fn cost(&mut self) -> Maybe<Cost>;
 });

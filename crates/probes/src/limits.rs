@@ -19,8 +19,10 @@ mod quotas;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::libc;
 use record::limits::{CpuLimits, Quota, Throttled};
 use record::missing::{Maybe, Missing};
 
@@ -135,6 +137,11 @@ pub struct Throttling {
 }
 
 impl Throttling {
+    /// Whether the counters could be read when watching began.
+    pub fn has_begun(&self) -> bool {
+        self.before.as_ref().is_ok_and(|(_, counters)| counters.iter().all(Result::is_ok))
+    }
+
     /// Throttling since watching began.
     ///
     /// Only the group on the path that was stopped longest is named: the times of a group and of its ancestor
@@ -142,16 +149,16 @@ impl Throttling {
     ///
     /// # Errors
     ///
-    /// Missing if the counters could not be read.
+    /// Missing if the counters could not be read, or are not those of the start: a group is gone, or was
+    /// created anew.
     pub fn so_far(&self) -> Maybe<Throttled> {
         let (group, before) = self.before.as_ref().map_err(Clone::clone)?;
         let mut found = Throttled { periods: 0, time_ns: 0, cgroup: group.name.clone() };
         let mut hidden_ns = 0;
         for ((folder, name), was) in group.chain().into_iter().zip(before) {
-            let (was, is) = (was.clone()?, counters(&folder)?);
-            let periods = is.periods.saturating_sub(was.periods);
-            let time_ns = is.time_ns.saturating_sub(was.time_ns);
-            hidden_ns = hidden_ns.max(is.local_ns.saturating_sub(was.local_ns));
+            let is = counters(&folder)?;
+            let (periods, time_ns, local_ns) = is.since(&was.clone()?).ok_or_else(|| gone(&name, &is))?;
+            hidden_ns = hidden_ns.max(local_ns);
             if (time_ns, periods) > (found.time_ns, found.periods) {
                 found = Throttled { periods, time_ns, cgroup: name };
             }
@@ -167,12 +174,38 @@ impl Throttling {
 /// A group, and the counters of it and of its ancestors.
 type Before = (Group, Vec<Maybe<Counters>>);
 
-/// Counters of `cpu.stat`, since the group was created.
+/// Counters of a group since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
-    periods: u64,
-    time_ns: u64,
-    local_ns: u64,
+    /// Inode of the folder: another one is another group. `None`: there is no such group.
+    inode: Option<u64>,
+    /// In `cpu.stat`; `None` if that does not count throttling.
+    periods: Option<u64>,
+    time_ns: Option<u64>,
+    /// In `cpu.stat.local`.
+    local_ns: Option<u64>,
+}
+
+impl Counters {
+    /// Periods, time and local time since `was`. `None` if these are not the same counters, continued.
+    fn since(&self, was: &Self) -> Option<(u64, u64, u64)> {
+        if was.inode.is_some() && was.inode != self.inode {
+            return None;
+        }
+        // Counters that appeared meanwhile began at 0.
+        let grown = |of: fn(&Self) -> Option<u64>| match (of(was), of(self)) {
+            (was, Some(is)) => is.checked_sub(was.unwrap_or(0)),
+            (None, None) => Some(0),
+            (Some(_), None) => None,
+        };
+        Some((grown(|c| c.periods)?, grown(|c| c.time_ns)?, grown(|c| c.local_ns)?))
+    }
+}
+
+/// Reason for counters that do not continue.
+fn gone(name: &str, is: &Counters) -> Missing {
+    let now = if is.inode.is_some() { "was created anew, or its counters are gone" } else { "is gone" };
+    Missing::because(format!("throttling is unknown: control group {name} {now}"))
 }
 
 impl Group {
@@ -269,15 +302,17 @@ fn counters(folder: &Path) -> Maybe<Counters> {
         text.lines()
             .find_map(|line| line.split_once(' ').filter(|(k, _)| *k == key)?.1.trim().parse::<u64>().ok())
     };
-    let mut found = Counters::default();
+    let time_ns = |text: &str| {
+        let in_us = value(text, "throttled_usec").map(|us| us * 1_000);
+        in_us.or_else(|| value(text, "throttled_time"))
+    };
+    let inode = fs::metadata(folder).ok().map(|found| found.ino());
+    let mut found = Counters { inode, ..Counters::default() };
     if let Some(text) = text_if_there(&folder.join("cpu.stat"))? {
-        found.periods = value(&text, "nr_throttled").unwrap_or(0);
-        let in_us = value(&text, "throttled_usec").map(|us| us * 1_000);
-        found.time_ns = in_us.or_else(|| value(&text, "throttled_time")).unwrap_or(0);
+        (found.periods, found.time_ns) = (value(&text, "nr_throttled"), time_ns(&text));
     }
     if let Some(text) = text_if_there(&folder.join("cpu.stat.local"))? {
-        let in_us = value(&text, "throttled_usec").map(|us| us * 1_000);
-        found.local_ns = in_us.or_else(|| value(&text, "throttled_time")).unwrap_or(0);
+        found.local_ns = time_ns(&text);
     }
     Ok(found)
 }
@@ -285,7 +320,8 @@ fn counters(folder: &Path) -> Maybe<Counters> {
 fn text_if_there(path: &Path) -> Maybe<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        // A group that is removed between opening and reading has no such device.
+        Err(e) if e.kind() == ErrorKind::NotFound || e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
         Err(e) => Err(Missing::because(format!("{}: {e}", path.display()))),
     }
 }

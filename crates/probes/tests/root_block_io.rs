@@ -5,12 +5,15 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
 use std::fs::{File, OpenOptions};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Command;
+use std::ptr::NonNull;
 
 use bakeoff_probes::block_io::{self, IoLatency, IoProbe, Options};
-use nix::libc;
+use nix::libc::{self, c_void};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use record::block_io::{IoBy, IoGroup, IoInterval, IoOp};
 use record::clock::{Clock as _, Monotonic};
 
@@ -160,6 +163,74 @@ fn root_a_file_is_known_by_its_pages() {
     for (name, bytes) in wanted {
         assert_eq!(written(&seen.groups, name), bytes, "{name}: {:?}", seen.groups);
     }
+}
+
+/// Shared memory is a file too, and so is what a program maps: that of the buffer is not that of the request.
+#[test]
+fn root_the_file_of_a_buffer_is_not_the_file_of_a_direct_request() {
+    let Some(disk) = Loop::new() else { return };
+    let by = IoBy { file: true, op: true, ..IoBy::default() };
+    // The program itself: a file on another device, if on any.
+    let program = File::open("/proc/self/exe").unwrap();
+    for (what, buffer) in [("shared memory", Shared::memory()), ("a mapped file", Shared::file(&program))] {
+        let mut probe = disk.probe(Options::everything(by));
+        let file = disk.open();
+        for k in 0..5 {
+            file.write_all_at(buffer.bytes(), k * 4096).unwrap();
+        }
+        let seen = settled(&mut probe, 5);
+        assert_eq!(seen.counts.writes, 5, "{what}: {seen:?}");
+        for group in &seen.groups {
+            assert_eq!(
+                (&group.inode, group.file.as_deref()),
+                (&None, Some("(not known)")),
+                "{what}: {group:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn root_a_page_of_a_device_is_of_that_device() {
+    let Some(disk) = Loop::new() else { return };
+    let by = IoBy { file: true, op: true, ..IoBy::default() };
+    let mut probe = disk.probe(Options::everything(by));
+    let through_the_cache = OpenOptions::new().write(true).open(&disk.path).unwrap();
+    through_the_cache.write_all_at(&[7; 8192], 1 << 20).unwrap();
+    through_the_cache.sync_all().unwrap();
+    let seen = settled(&mut probe, 1);
+    let written = seen.groups.iter().find(|g| g.op == Some(IoOp::Write)).unwrap();
+    let number = std::fs::read_to_string(format!("/sys/block/{}/dev", disk.name())).unwrap();
+    assert_eq!(written.inode.as_ref().map(|inode| inode.device.as_str()), Some(number.trim()), "{seen:?}");
+}
+
+/// Without statistics, a scheduler and the throttling of write-back, the kernel reports no end of a request.
+#[test]
+fn root_a_device_without_statistics_is_named_unless_its_requests_are_seen() {
+    let Some(disk) = Loop::new() else { return };
+    let place = |name: &str| format!("/sys/block/{}/queue/{name}", disk.name());
+    std::fs::write(place("scheduler"), "none").unwrap();
+    std::fs::write(place("iostats"), "0").unwrap();
+    let is_timed = std::fs::read_to_string(place("wbt_lat_usec")).is_ok();
+    let by = IoBy { device: true, op: true, ..IoBy::default() };
+    let mut probe = disk.probe(Options::everything(by));
+    let news = probe.take_news();
+    let file = disk.open();
+    write(&file, 5, 4096);
+    if is_timed {
+        assert_eq!((settled(&mut probe, 5).counts.writes, news), (5, Vec::new()));
+    } else {
+        // All of them have ended: the calls have returned.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(probe.read().unwrap().counts.writes, 0);
+        assert!(news[0].contains(disk.name()) && news[0].contains("iostats"), "{news:?}");
+        assert_eq!(probe.take_news(), [""; 0], "once");
+    }
+    // The way out that the sentence names.
+    let mut issued = disk.probe(Options { latency: IoLatency::Issue, ..Options::everything(by) });
+    write(&file, 5, 4096);
+    assert_eq!((settled(&mut issued, 5).counts.writes, issued.take_news()), (5, Vec::new()));
+    std::fs::write(place("iostats"), "1").unwrap();
 }
 
 #[test]
@@ -320,5 +391,40 @@ impl Aligned {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.space[self.from..self.from + self.size]
+    }
+}
+
+/// A page that is shared with a file.
+struct Shared(NonNull<c_void>);
+
+impl Shared {
+    const LENGTH: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+
+    /// Shared memory without a name, which the kernel keeps in a file.
+    fn memory() -> Self {
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: new memory at an address that the kernel chooses.
+        let place = unsafe { mmap_anonymous(None, Self::LENGTH, access, MapFlags::MAP_SHARED) }.unwrap();
+        // SAFETY: a page of our own.
+        unsafe { place.cast::<u8>().as_ptr().write_bytes(7, Self::LENGTH.get()) };
+        Self(place)
+    }
+
+    fn file(file: &File) -> Self {
+        let (access, flags) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
+        // SAFETY: new memory at an address that the kernel chooses; no one cuts the program off meanwhile.
+        Self(unsafe { mmap(None, Self::LENGTH, access, flags, file, 0) }.unwrap())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: as long as it is mapped, which is as long as this lives.
+        unsafe { std::slice::from_raw_parts(self.0.cast().as_ptr(), Self::LENGTH.get()) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and no reference to it outlives this.
+        unsafe { munmap(self.0, Self::LENGTH.get()) }.unwrap();
     }
 }

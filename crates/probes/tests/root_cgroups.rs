@@ -15,6 +15,7 @@ use bakeoff_probes::block_io::{self, Options as IoOptions};
 use bakeoff_probes::cgroups::{self, Cgroup};
 use bakeoff_probes::cpu_time::{self, Options as CpuOptions};
 use bakeoff_probes::locks::{self, Options as LockOptions};
+use bakeoff_probes::profile::{self, Options as ProfileOptions};
 use bakeoff_probes::topology::Cores;
 use bakeoff_probes::user_locks::{self, Options as UserLockOptions};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -23,6 +24,7 @@ use nix::unistd::Pid;
 use record::block_io::IoBy;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{CgroupSample, CpuSample, UNOWNED_NS, by_cgroup};
+use record::profile::ProfileKind;
 
 #[test]
 fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
@@ -203,6 +205,57 @@ fn root_requests_are_of_the_group_that_started_them() {
     assert!(a.groups.iter().all(|g| g.cgroup == Some(groups.name("a"))), "{a:#?}");
     let of_dd: u64 = a.groups.iter().filter(|g| g.comm.as_deref() == Some("dd")).map(|g| g.count).sum();
     assert!(of_dd.abs_diff(of("a")) <= 1, "{of_dd} {}", of("a"));
+}
+
+/// A service that restarts has another group at the same path.
+#[test]
+fn root_a_group_that_is_created_anew_is_followed_and_that_is_reported() {
+    let Some(groups) = Groups::new(&["a"]) else { return };
+    let cgroup = Some(groups.asked("a"));
+    let mut waits =
+        user_locks::open(&UserLockOptions { cgroup: cgroup.clone(), ..UserLockOptions::of_everyone_else() })
+            .unwrap();
+    let mut kernel =
+        locks::open(&LockOptions { cgroup: cgroup.clone(), ..LockOptions::of_everyone() }).unwrap();
+    let everything = IoOptions::everything(IoBy { comm: true, ..IoBy::default() });
+    let mut io = block_io::open(&IoOptions { cgroup: cgroup.clone(), ..everything }).unwrap();
+    let of_everyone = ProfileOptions::of_everyone(ProfileKind::OnCpu);
+    let mut profiler = profile::open(&ProfileOptions { cgroup, ..of_everyone }).unwrap();
+    profiler.start();
+    let folder = groups.folder.join("a");
+    let mut edge = || {
+        waits.read().unwrap();
+        kernel.read().unwrap();
+        io.read().unwrap();
+        profiler.gather().unwrap();
+        [waits.take_news(), kernel.take_news(), io.take_news()]
+    };
+    assert_eq!(edge(), [const { Vec::<String>::new() }; 3], "it is the same group");
+    fs::remove_dir(&folder).unwrap();
+    for news in edge() {
+        assert!(news.len() == 1 && news[0].contains("is gone"), "{news:?}");
+    }
+    assert_eq!(edge(), [const { Vec::<String>::new() }; 3], "once");
+    fs::create_dir(&folder).unwrap();
+    for news in edge() {
+        assert!(news.len() == 1 && news[0].contains("was created anew"), "{news:?}");
+    }
+    let mut process = groups.start("a", &example("one_lock", &["mutex", "shared", "3", "1"]));
+    process.wait_until_ended();
+    let seen = waits.read().unwrap();
+    assert!(!seen.locks.is_empty() && seen.locks.iter().all(|l| l.pid == process.child.id()), "{seen:#?}");
+    assert!(process.wait());
+    assert!(groups.start("a", &example("one_lock", &["pipe", "shared", "3", "1"])).wait());
+    assert!(kernel.read().unwrap().total().0.count > 0);
+    let this = format!("if={}", std::env::current_exe().unwrap().display());
+    if groups.start("a", &["dd", &this, "of=/dev/null", "bs=4k", "iflag=direct", "count=64"]).wait() {
+        assert!(io.read().unwrap().total().count >= 63);
+    }
+    let profile = profiler.finish().unwrap();
+    let of_group = |stack: &record::profile::ProfileStack| ["one_lock", "dd"].contains(&stack.comm.as_str());
+    assert!(profile.total_ns() > 0 && profile.stacks.iter().any(of_group), "{profile:#?}");
+    let news: Vec<&String> = profile.notes.iter().filter(|note| note.contains("control group")).collect();
+    assert_eq!(news.len(), 2, "{news:?}");
 }
 
 /// Time that the host stole from all CPUs since the machine started, by the kernel's account.

@@ -96,6 +96,10 @@ fn root_a_quota_is_read_and_its_throttling_counted() {
     // A fifth of the time is granted: of each period of 10 ms it was stopped for some of the other 8.
     assert!(throttled.time_ns > 0 && throttled.cgroup.contains("bakeoff-test-limits"), "{throttled:?}");
     assert!(later.periods + 1 >= throttled.periods, "{later:?} {throttled:?}");
+    // Its counters go with it: what it was stopped for is unknown, not nothing.
+    drop(group);
+    let gone = watch.so_far().unwrap_err().reason;
+    assert!(gone.contains("bakeoff-test-limits") && gone.ends_with("is gone"), "{gone}");
 }
 
 /// A thread that a quota holds stays runnable: it waits for the quota, not for the CPU.

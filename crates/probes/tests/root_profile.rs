@@ -405,3 +405,53 @@ fn root_time_of_processes_that_end_at_once_is_counted_with_or_without_a_name() {
         profile.stacks.iter().filter(|s| s.frames.iter().any(|f| f == "inner")).map(|s| s.ns).sum();
     assert!(named > 0 && named as f64 + profile.doubts.ended_ns as f64 > 0.85 * found, "{profile:?}");
 }
+
+/// Switches the highest CPU off, and on again when it is dropped.
+struct Hotplug(PathBuf);
+
+impl Hotplug {
+    /// `None` unless the user of the machine allows it: other programs lose a CPU for a moment, and those
+    /// that are bound to it are moved for good.
+    fn off() -> Option<(u32, Self)> {
+        let allowed = std::env::var_os("BAKEOFF_TEST_HOTPLUG").is_some();
+        let cpu = bakeoff_probes::cpu_list::online(Path::new("/")).unwrap().into_iter().max().unwrap();
+        let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/online"));
+        if !allowed || fs::write(&switch, "0").is_err() {
+            eprintln!("skipped: needs BAKEOFF_TEST_HOTPLUG=1, root, and a CPU that can be switched off");
+            return None;
+        }
+        Some((cpu, Self(switch)))
+    }
+}
+
+impl Drop for Hotplug {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.0, "1");
+    }
+}
+
+#[test]
+fn root_a_cpu_that_comes_online_is_not_sampled_and_that_is_reported() {
+    for was_there_before in [false, true] {
+        let mut profiler = was_there_before.then(|| begin(&Options::of_everyone(ProfileKind::OnCpu)));
+        if profiler.as_ref().is_some_and(Option::is_none) {
+            return;
+        }
+        let Some((cpu, off)) = Hotplug::off() else { return };
+        // A CPU that was there has lost its sampler when it comes back.
+        let profiler = profiler.take().unwrap_or_else(|| begin(&Options::of_everyone(ProfileKind::OnCpu)));
+        let Some(mut profiler) = profiler else { return };
+        profiler.gather().unwrap();
+        drop(off);
+        let until_ns = clock_ns(ClockId::CLOCK_MONOTONIC) + 500 * MS;
+        while clock_ns(ClockId::CLOCK_MONOTONIC) < until_ns {
+            profiler.gather().unwrap();
+            thread::park_timeout(Duration::from_millis(100));
+        }
+        let profile = profiler.finish().unwrap();
+        let said = format!("CPU {cpu} came online");
+        assert!(profile.notes.iter().any(|note| note.starts_with(&said)), "{:?}", profile.notes);
+        let lost = profile.lost["cpu-that-came-online"];
+        assert!((480..2_000).contains(&lost), "{:?}", profile.lost);
+    }
+}

@@ -1,6 +1,7 @@
 //! Time of threads by stack: on a CPU, or off all CPUs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 
 use crate::missing::Maybe;
 use crate::run::words;
@@ -72,11 +73,37 @@ pub struct ProfileCost {
     pub reader_s: f64,
 }
 
+/// Restriction of a profile to some threads. Empty: all threads of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProfileFilter {
+    /// Only threads of this process.
+    pub pid: Option<u32>,
+    /// Only threads of this name.
+    pub comm: Option<String>,
+    /// Only threads in this control group, or below it.
+    pub cgroup: Option<String>,
+}
+
+impl fmt::Display for ProfileFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            self.pid.map(|pid| format!("process {pid}")),
+            self.comm.as_ref().map(|comm| format!("threads named `{comm}`")),
+            self.cgroup.as_ref().map(|name| format!("control group {name}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(if parts.is_empty() { "all threads" } else { "" })?;
+        f.write_str(&parts.join(" and "))
+    }
+}
+
 /// Stacks of an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// Kind of time.
     pub kind: ProfileKind,
+    /// Threads that were watched; missing in documents of older versions.
+    pub only: Maybe<ProfileFilter>,
     /// Length.
     pub elapsed_ns: u64,
     /// Number of watched CPUs.
@@ -169,6 +196,7 @@ mod tests {
         };
         Profile {
             kind: ProfileKind::OnCpu,
+            only: Ok(ProfileFilter::default()),
             elapsed_ns: 1_000,
             cpus: 1,
             period_ns: Ok(1),

@@ -265,7 +265,7 @@ fn fitting(name: &str, width: f64) -> String {
 #[cfg(test)]
 mod tests {
     use record::missing::Missing;
-    use record::profile::{ProfileDoubts, ThreadState};
+    use record::profile::{ProfileDoubts, ProfileFilter, ThreadState};
 
     use super::*;
 
@@ -278,6 +278,7 @@ mod tests {
             ns: count * 1_000_000,
         };
         Profile {
+            only: Ok(ProfileFilter::default()),
             kind,
             elapsed_ns: 2_000_000_000,
             cpus: 2,

@@ -249,6 +249,7 @@ impl<'a> Instruments<'a> {
         let mut seen = record::instruments::Instruments::default();
         self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
         let throttled = self.quotas.take();
+        notes.extend(self.quotas.lost().map(str::to_owned));
         Recording { recorded, cpu: self.intervals, seen, series: self.series, throttled, notes, stopped }
     }
 }

@@ -86,7 +86,8 @@ impl Beside {
     /// Returns notes on data that is missing and how to get it; at the end, also on data that was lost.
     pub fn notes(&self) -> Vec<String> {
         let of_cpu = self.probe.iter().flat_map(|probe| probe.notes().to_vec());
-        of_cpu.chain(self.others.iter().flat_map(|other| other.notes())).collect()
+        let of_others = self.others.iter().flat_map(|other| other.notes());
+        of_cpu.chain(of_others).chain(self.quota_lost().map(str::to_owned)).collect()
     }
 
     /// Returns the method by which the CPUs are watched; `None` if they are not.
@@ -116,6 +117,11 @@ impl Beside {
     /// Missing if the counters cannot be read, or no phase was measured.
     pub fn take_throttled(&mut self) -> Maybe<Throttled> {
         self.quotas.take()
+    }
+
+    /// Returns the reason why throttling in the last measured phase is unknown, if it was watched.
+    pub(crate) fn quota_lost(&self) -> Option<&str> {
+        self.quotas.lost()
     }
 
     /// Starts the measurement of all CPUs.

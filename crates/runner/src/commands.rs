@@ -121,8 +121,10 @@ pub fn commands(
     let mut quotas = Quotas::new();
     let ended = conductor.conduct(rounds, &mut quotas)?;
     let shared = beside_others || machine.was_shared_since(&look);
-    let notes = conductor.probe.iter().flat_map(|probe| probe.notes().to_vec()).collect();
-    Ok(Conducted { comparison: conductor.comparison, ended, throttled: quotas.take(), shared, notes })
+    let throttled = quotas.take();
+    let mut notes: Vec<String> = conductor.probe.iter().flat_map(|probe| probe.notes().to_vec()).collect();
+    notes.extend(quotas.lost().map(str::to_owned));
+    Ok(Conducted { comparison: conductor.comparison, ended, throttled, shared, notes })
 }
 
 /// Opens the probe that counts CPU time by events.

@@ -121,6 +121,9 @@ fn store(
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     let (throttled, used) = (conductor.beside.take_throttled(), conductor.beside.take_used());
+    if let Some(why) = conductor.beside.quota_lost() {
+        (conductor.on_event)(&Event::Note(why));
+    }
     let mut instruments = conductor.beside.take_instruments();
     instruments.missing.extend(measured.missing);
     let Ok(mut record) = measured.record else { unreachable!("the caller has a record") };

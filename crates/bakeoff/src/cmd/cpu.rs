@@ -1,5 +1,6 @@
 //! `bakeoff cpu`: the use of every CPU, by events and by ticks, side by side.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -175,7 +176,11 @@ impl Reporter for Cpus<'_> {
         {
             let groups = threads.as_ref().map(|t| record::cpu::by_cgroup(t)).map_err(Clone::clone);
             let throttled = groups.clone().map(|g| throttled(&mut self.quotas, &g));
-            add(&mut document, "throttled", throttled.map(|t| report::json::throttled_groups(&t)));
+            let unknown = throttled.as_ref().map(|(_, unknown)| unknown.clone()).unwrap_or_default();
+            add(&mut document, "throttled", throttled.map(|(t, _)| report::json::throttled_groups(&t)));
+            if !unknown.is_empty() {
+                document["throttled_unknown"] = json!(unknown);
+            }
             add(&mut document, "cgroups", groups.map(|g| report::json::cgroups(&g, interval.seconds())));
         }
         if let Some(tasks) = threads.filter(|_| args.tasks) {
@@ -206,8 +211,10 @@ impl Reporter for Cpus<'_> {
                 Some(Ok(threads)) => {
                     let groups = record::cpu::by_cgroup(threads);
                     report::text::cgroups(out, &groups, args.top, interval.seconds(), style)?;
-                    for quota in throttled(&mut self.quotas, &groups) {
-                        writeln!(out, "{quota}")?;
+                    let (quotas, unknown) = throttled(&mut self.quotas, &groups);
+                    let lines = quotas.iter().map(ToString::to_string).chain(unknown);
+                    for line in lines {
+                        writeln!(out, "{line}")?;
                     }
                 }
                 Some(Err(why)) => writeln!(out, "control groups: missing ({why})")?,
@@ -308,8 +315,8 @@ impl Args {
     }
 }
 
-/// What the quotas of these groups stopped since the last interval.
-fn throttled(quotas: &mut Option<Quotas>, groups: &[CgroupSample]) -> Vec<Throttled> {
+/// What the quotas of these groups stopped since the last interval, and the groups of which that is unknown.
+fn throttled(quotas: &mut Option<Quotas>, groups: &[CgroupSample]) -> (Vec<Throttled>, BTreeSet<String>) {
     let names = groups.iter().filter_map(|group| group.cgroup.as_deref().ok());
     quotas.as_mut().map(|quotas| quotas.since_last(names)).unwrap_or_default()
 }

@@ -60,6 +60,11 @@ pub(crate) trait Reporter {
     /// Ends the interval; the next one begins.
     fn read(&mut self) -> anyhow::Result<Self::Interval>;
 
+    /// Sentences on what changed since the last call, and what it means for the figures.
+    fn news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Cost of the instrument's programs in the kernel so far; `None` if it has no programs.
     fn cost(&mut self) -> Option<Maybe<Cost>>;
 
@@ -100,6 +105,9 @@ pub(crate) fn report<R: Reporter>(
     signals::stop_on_interrupt()?;
     let mut reporter = open()?;
     let started_ns = reporter.start()?;
+    for text in reporter.news() {
+        note(R::COMMAND, &text);
+    }
     confine::after_setup();
     let own = OwnCost::start();
     let exit = each(&mut reporter, schedule, (started_ns, &own), global.json, out)?;
@@ -126,10 +134,14 @@ fn each<R: Reporter>(
         // Before the reading, so that the last interval contains all work of the process.
         let has_ended = has_ended(only);
         let mut interval = reporter.read()?;
+        let news = reporter.news();
+        for text in &news {
+            note(R::COMMAND, text);
+        }
         // An interval that a signal ended may have been late already.
         interval.set_missed_deadline(deadlines.answered_at(interval.until_ns()) > 0);
         let report = Report { started_ns, number, is_whole };
-        if !is_read(write(reporter, &interval, report, own, json, out))? {
+        if !is_read(write(reporter, &interval, (report, &news), own, json, out))? {
             return Ok(Exit::Good);
         }
         number += 1;
@@ -145,7 +157,7 @@ fn each<R: Reporter>(
 fn write<R: Reporter>(
     reporter: &mut R,
     interval: &R::Interval,
-    report: Report,
+    (report, news): (Report, &[String]),
     own: &OwnCost,
     json: bool,
     out: &mut dyn Write,
@@ -153,6 +165,9 @@ fn write<R: Reporter>(
     if json {
         let mut document = reporter.document(interval, report);
         own.add_to(&mut document, reporter.cost());
+        if !news.is_empty() {
+            document["news"] = news.into();
+        }
         serde_json::to_writer(&mut *out, &document)?;
         writeln!(out)?;
     } else {
@@ -237,6 +252,10 @@ mod tests {
             Ok(MemoryInterval { from_ns: 0, until_ns, missed_deadline: false, machine, processes, ended: 0 })
         }
 
+        fn news(&mut self) -> Vec<String> {
+            if self.until_ns.len() == 1 { vec!["its group is gone".to_owned()] } else { Vec::new() }
+        }
+
         fn cost(&mut self) -> Option<Maybe<Cost>> {
             None
         }
@@ -269,6 +288,9 @@ mod tests {
             assert_eq!(lines.len(), 3);
             assert!(lines.iter().all(|line| line["own_cost"]["process_ratio"].is_number()), "{lines:?}");
             assert_eq!((&lines[2]["number"], &lines[2]["whole"]), (&json!(2), &json!(false)));
+            // Of three readings, the second.
+            let news: Vec<&Value> = lines.iter().map(|line| &line["news"]).collect();
+            assert_eq!(news, [&Value::Null, &json!(["its group is gone"]), &Value::Null]);
         }
     }
 

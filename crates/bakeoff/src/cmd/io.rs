@@ -173,6 +173,10 @@ impl Reporter for Requests<'_> {
         Ok(interval)
     }
 
+    fn news(&mut self) -> Vec<String> {
+        self.probe.take_news()
+    }
+
     fn cost(&mut self) -> Option<Maybe<Cost>> {
         Some(self.probe.cost())
     }

@@ -92,6 +92,10 @@ impl Reporter for KernelLocks<'_> {
         read(&mut self.probe, self.args)
     }
 
+    fn news(&mut self) -> Vec<String> {
+        self.probe.take_news()
+    }
+
     fn cost(&mut self) -> Option<Maybe<Cost>> {
         Some(self.probe.cost())
     }

@@ -40,8 +40,8 @@ Examples:
   bakeoff memory --pid 4711 10 60          does it leak? ten minutes of one process
   bakeoff memory --json                    one JSON object a line, until Ctrl-C";
 
-/// Maximum number of readings for the growth of a process; older ones are dropped.
-const LEVELS_MAX: usize = 3_600;
+/// Maximum number of intervals for the growth of a process; older ones are dropped.
+const INTERVALS_MAX: usize = 3_600;
 
 /// Resident sets of the processes at each edge since the start.
 #[derive(Debug, Default)]
@@ -116,7 +116,8 @@ fn process(text: &str) -> Result<u32, String> {
 }
 
 impl Levels {
-    /// Adds an interval; returns each process's growth since its first reading.
+    /// Adds an interval; returns each process's growth since its first reading: the one at the opening of its
+    /// first interval, if the process existed then.
     ///
     /// All intervals must have the same length: one that is cut short is left out, and a late one restarts
     /// the series.
@@ -130,13 +131,79 @@ impl Levels {
                 return Err(Missing::because("a deadline was missed: growth is measured anew from here"));
             }
             if is_whole {
+                let opening_bytes = p.rss_bytes.cast_signed() - p.rss_change_bytes;
+                // The opening level of a process that began in the interval is 0.
+                if levels.is_empty() && opening_bytes > 0 {
+                    levels.push(opening_bytes as f64);
+                }
                 levels.push(p.rss_bytes as f64);
             }
-            if levels.len() > LEVELS_MAX {
+            if levels.len() > INTERVALS_MAX + 1 {
                 levels.remove(0);
             }
             growth(levels, length.as_secs_f64())
         };
         interval.processes.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::memory::ProcessMemory;
+
+    use super::*;
+
+    const LENGTH: Duration = Duration::from_secs(2);
+
+    /// A process that grows by 100 bytes in each interval; `began`: it began in this one.
+    fn interval(number: u32, began: bool, missed_deadline: bool) -> MemoryInterval {
+        let rss_bytes = 1_000 + 100 * u64::from(number);
+        let process = ProcessMemory {
+            pid: 7,
+            started: 1,
+            comm: "leaks".to_owned(),
+            rss_bytes,
+            swap_bytes: 0,
+            rss_change_bytes: if began { rss_bytes.cast_signed() } else { 100 },
+            minor_faults: 0,
+            major_faults: 0,
+        };
+        let machine = Err(Missing::because("a test"));
+        MemoryInterval {
+            from_ns: 0,
+            until_ns: 0,
+            missed_deadline,
+            machine,
+            processes: vec![process],
+            ended: 0,
+        }
+    }
+
+    /// Number of the first interval, from 1 on, that shows a growth, which must be the true one.
+    fn first_shown(intervals: impl Iterator<Item = MemoryInterval>) -> usize {
+        let mut levels = Levels::default();
+        let shown = intervals.enumerate().find_map(|(n, interval)| {
+            let growth = levels.take(&interval, LENGTH, true).remove(0).ok()?;
+            assert!((growth.per_s - 50.0).abs() < 1e-9, "{growth:?}");
+            Some(n + 1)
+        });
+        shown.expect("a growth is shown at last")
+    }
+
+    #[test]
+    fn six_intervals_show_a_growth_and_the_one_in_which_the_process_began_is_no_growth() {
+        assert_eq!(first_shown((1..20).map(|n| interval(n, false, false))), 6);
+        assert_eq!(first_shown((1..20).map(|n| interval(n, n == 1, false))), 7);
+        // The third is late: six more are needed.
+        assert_eq!(first_shown((1..20).map(|n| interval(n, false, n == 3))), 9);
+    }
+
+    #[test]
+    fn levels_are_bounded() {
+        let mut levels = Levels::default();
+        for n in 1..u32::try_from(INTERVALS_MAX).unwrap() + 50 {
+            levels.take(&interval(n, false, false), LENGTH, true);
+        }
+        assert_eq!(levels.of[&(7, 1)].len(), INTERVALS_MAX + 1);
     }
 }

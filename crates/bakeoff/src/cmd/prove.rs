@@ -84,6 +84,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     let throttled = quota.so_far();
     screen.clear();
+    if let Some(why) = throttled.as_ref().err().filter(|_| quota.has_begun()) {
+        screen.line(&format!("bakeoff prove: {why}"));
+    }
 
     let interrupted = signals::STOP.is_requested();
     // A quota that takes effect makes the known truth wrong for every instrument.

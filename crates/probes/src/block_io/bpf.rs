@@ -1,6 +1,7 @@
 //! The programs in the kernel, and their sums.
 
 mod loading;
+mod places;
 #[allow(
     missing_debug_implementations,
     missing_docs,
@@ -14,7 +15,7 @@ mod loading;
 mod skel;
 mod sums;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -30,9 +31,11 @@ use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
 
 use self::loading::{SLOTS, choose, set_up};
+use self::places::Places;
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder};
 use self::sums::{IO_OPS, file, inode, key_of, latencies, plain, powers, slot_key};
+use super::devices;
 use super::{Device, IoLatency, Options};
 use crate::cgroups;
 use crate::cost::{Cost, Meter};
@@ -40,7 +43,7 @@ use crate::cpu_list;
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
-    BurstTime, KERNEL_BTF, Row, ask_for, in_a_burst, kernel_traces, recursion_misses, refusal, take_all,
+    AskedCgroup, BurstTime, KERNEL_BTF, Row, in_a_burst, kernel_traces, recursion_misses, refusal, take_all,
     text, wait_for_running,
 };
 
@@ -71,6 +74,10 @@ pub struct IoProbe {
     options: Options,
     from_ns: u64,
     requests: u64,
+    asked: AskedCgroup,
+    /// Devices that do not report the end of their requests.
+    silent: BTreeSet<String>,
+    news: Vec<String>,
     _links: Vec<Link>,
 }
 
@@ -130,7 +137,7 @@ impl IoProbe {
         choose(&mut open, events);
         set_up(&mut open, options, possible)?;
         let skel = open.load()?;
-        ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
+        let asked = AskedCgroup::open(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         // The ends first, so every start that is seen has an end that is seen.
         let progs = &skel.progs;
         let mut links = match events {
@@ -169,6 +176,9 @@ impl IoProbe {
             options: options.clone(),
             from_ns: now_ns,
             requests: 0,
+            asked,
+            silent: BTreeSet::new(),
+            news: Vec::new(),
             _links: links,
         })
     }
@@ -235,7 +245,24 @@ impl IoProbe {
             lost: lost.collect(),
         };
         self.from_ns = until_ns;
+        self.look_around();
         Ok(interval)
+    }
+
+    /// Sentences on what changed since the last call: a control group that was created anew, a device that
+    /// does not report the end of its requests.
+    pub fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Looks whether the filter and the devices are still the same.
+    fn look_around(&mut self) {
+        self.news.extend(self.asked.follow(&self.skel.maps.asked_cgroup));
+        if self.events == IoEvents::StartToDone {
+            let silent = devices::silent(Path::new("/"), self.options.device);
+            self.news.extend(silent.difference(&self.silent).map(|name| devices::silent_words(name)));
+            self.silent = silent;
+        }
     }
 
     /// Measures the cost per request with a burst of small reads of the device under this program's file,
@@ -328,8 +355,13 @@ impl IoProbe {
         let mut counts = IoCounts::default();
         let mut groups = Vec::new();
         self.cgroups.next_round();
+        let mut places = Places::default();
         for (key, value) in rows {
-            let (key, sums) = (key_of(key), Box::new(plain::<group>(value)));
+            let (mut key, sums) = (key_of(key), Box::new(plain::<group>(value)));
+            if key.inode != 0 && !places.holds(key.dev, key.inode_dev) {
+                // The page of a buffer, not of a file on this device.
+                key.inode = 0;
+            }
             let op = IO_OPS.get(key.op as usize).copied().unwrap_or(IoOp::Other);
             let of_op = match op {
                 IoOp::Read => &mut counts.reads,

@@ -1,6 +1,8 @@
 //! Block devices by name: the kernel's names, and the aliases that survive a reboot.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "bpf")]
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -105,6 +107,38 @@ fn below(place: &Path) -> Vec<String> {
 
 const BY_ID: &str = "/dev/disk/by-id";
 
+/// Devices that do not report the end of a request to `block_io_done`: the kernel does so only for requests
+/// that it times, for statistics, for a scheduler, or for the throttling of write-back.
+///
+/// - `root`: the folder that holds `sys`.
+/// - `only`: the only device in question; all by default.
+#[cfg(feature = "bpf")]
+pub(super) fn silent(root: &Path, only: Option<Device>) -> BTreeSet<String> {
+    let entries = fs::read_dir(root.join("sys/block")).into_iter().flatten().flatten();
+    let is_silent = |place: &Path| {
+        let text = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
+        let is_in_use = text("size").trim() != "0" && place.join("mq").exists();
+        let is_wanted = only.is_none() || numbered(&text("dev")) == only;
+        let scheduler = text("queue/scheduler");
+        let has_scheduler = !scheduler.contains("[none]") && scheduler.trim() != "none";
+        // Readable only if write-back is throttled on this device, at present or earlier.
+        let is_timed = has_scheduler || !text("queue/wbt_lat_usec").is_empty();
+        is_in_use && is_wanted && text("queue/iostats").trim() == "0" && !is_timed
+    };
+    let found = entries.filter(|entry| is_silent(&entry.path()));
+    found.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Sentence on such a device.
+#[cfg(feature = "bpf")]
+pub(super) fn silent_words(name: &str) -> String {
+    format!(
+        "requests to {name} are missing: it keeps no statistics (/sys/block/{name}/queue/iostats is 0), and \
+         without these, a scheduler and the throttling of write-back, the kernel reports no end of a request: \
+         write 1 there, or use `--latency issue`"
+    )
+}
+
 /// Names in `/dev/disk/by-id`, by the device's name: they stay the same when the kernel numbers devices anew.
 pub fn aliases() -> BTreeMap<String, Vec<String>> {
     let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -178,5 +212,33 @@ mod tests {
                 Err(DeviceError::Unknown { .. }) => {}
             }
         }
+    }
+
+    #[cfg(feature = "bpf")]
+    #[test]
+    fn only_a_device_whose_requests_the_kernel_does_not_time_is_silent() {
+        let root = tempfile::tempdir().unwrap();
+        let device = |name: &str, number: &str, files: &[(&str, &str)]| {
+            let place = root.path().join("sys/block").join(name);
+            fs::create_dir_all(place.join("queue")).unwrap();
+            fs::create_dir_all(place.join("mq")).unwrap();
+            let usual =
+                [("size", "8"), ("dev", number), ("queue/iostats", "1"), ("queue/scheduler", "[none] bfq")];
+            for (file, text) in usual.iter().chain(files) {
+                fs::write(place.join(file), format!("{text}\n")).unwrap();
+            }
+        };
+        let off = ("queue/iostats", "0");
+        device("counts", "8:0", &[]);
+        device("silent", "8:16", &[off]);
+        device("old", "8:32", &[off, ("queue/scheduler", "none")]);
+        device("scheduled", "8:48", &[off, ("queue/scheduler", "none [mq-deadline]")]);
+        device("throttles", "8:64", &[off, ("queue/wbt_lat_usec", "0")]);
+        device("empty", "8:80", &[off, ("size", "0")]);
+        let found = |only| silent(root.path(), only).into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(found(None), "old silent");
+        assert_eq!(found(Some(Device { major: 8, minor: 16 })), "silent");
+        assert_eq!(found(Some(Device { major: 8, minor: 0 })), "");
+        assert!(silent_words("silent").contains("/sys/block/silent/queue/iostats"));
     }
 }

@@ -18,6 +18,7 @@ fn open() -> Box<dyn Instrument> {
     Box::new(Observer {
         probe: super::open(&Options::everything(by)),
         lost: BTreeMap::new(),
+        news: Vec::new(),
         seen: Vec::new(),
     })
 }
@@ -27,6 +28,7 @@ fn open() -> Box<dyn Instrument> {
 struct Observer {
     probe: Maybe<IoProbe>,
     lost: BTreeMap<String, u64>,
+    news: Vec<String>,
     seen: Vec<IoInterval>,
 }
 
@@ -42,6 +44,7 @@ impl Instrument for Observer {
             Ok(probe) => probe.note().map(str::to_owned).into_iter().collect(),
             Err(why) => vec![format!("block I/O is not observed: {why}")],
         };
+        notes.extend(self.news.iter().map(|news| format!("block I/O: {news}")));
         notes.extend(
             self.lost
                 .iter()
@@ -57,6 +60,7 @@ impl Instrument for Observer {
     fn start(&mut self) {
         if let Ok(probe) = &mut self.probe {
             let started = probe.start();
+            self.news.extend(probe.take_news());
             self.or_gone(started);
         }
     }
@@ -64,6 +68,7 @@ impl Instrument for Observer {
     fn read(&mut self) -> Vec<Reading> {
         let Ok(probe) = &mut self.probe else { return Vec::new() };
         let read = probe.read();
+        self.news.extend(probe.take_news());
         let Some(interval) = self.or_gone(read) else { return Vec::new() };
         for (why, n) in &interval.lost {
             *self.lost.entry(why.clone()).or_default() += n;

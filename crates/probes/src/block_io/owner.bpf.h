@@ -26,8 +26,9 @@ enum {
 extern const void iomap_dio_bio_end_io __ksym __weak;
 extern const void bio_chain_endio __ksym __weak;
 /* The file whose page is read or written: of the page cache, or of a direct read or write by way of
- * iomap. As far as it can be known: a page without a mapping belongs to no file, or was truncated.
- */
+ * iomap. As far as it can be known: a page without a mapping belongs to no file, or was truncated; and
+ * other direct requests carry the pages of a buffer, which may be mapped from a file of another device:
+ * user space compares the devices. */
 static __always_inline struct inode *inode_of(struct request *rq)
 {
 	struct bio *bio = BPF_CORE_READ(rq, bio);
@@ -75,8 +76,16 @@ static __always_inline void read_file(struct owner *o, struct request *rq)
 	o->file[0] = 0;
 	if (!inode)
 		return;
+	/* A page of a device has that device as its file. */
+	if ((BPF_CORE_READ(inode, i_mode) & MODE_MASK) == MODE_BLOCK_DEVICE)
+		o->inode_dev = BPF_CORE_READ(inode, i_rdev);
+	else if (BPF_CORE_READ(inode, i_sb, s_bdev))
+		o->inode_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	else
+		/* A file without a device, as shared memory is: the page is only where the data of
+		 * the request lie. */
+		return;
 	o->inode = BPF_CORE_READ(inode, i_ino);
-	o->inode_dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	alias = BPF_CORE_READ(inode, i_dentry.first);
 	if (!alias)
 		return;

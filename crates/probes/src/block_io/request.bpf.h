@@ -22,6 +22,9 @@ enum {
 	/* In page->mapping and page->compound_head. */
 	NOT_A_FILE = 1,
 	A_TAIL = 1,
+	/* In inode->i_mode. */
+	MODE_MASK = 0xf000,
+	MODE_BLOCK_DEVICE = 0x6000,
 };
 
 static __always_inline __u32 op_of(__u32 flags, __u32 bytes)

@@ -1,6 +1,6 @@
 //! Throttling of many control groups, interval by interval.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,21 +42,31 @@ impl Quotas {
         quotas
     }
 
-    /// Quotas that took effect since the last call, or since the start, longest first.
+    /// Quotas that took effect since the last call, or since the start, longest first; and the reasons for
+    /// groups of which that is unknown, because they are gone or were created anew.
     ///
     /// - `groups`: names of those that were active. A quota above several of them is in the result once.
-    pub fn since_last<'a>(&mut self, groups: impl Iterator<Item = &'a str>) -> Vec<Throttled> {
+    pub fn since_last<'a>(
+        &mut self,
+        groups: impl Iterator<Item = &'a str>,
+    ) -> (Vec<Throttled>, BTreeSet<String>) {
         let mut found: BTreeMap<String, Throttled> = BTreeMap::new();
+        let mut unknown = BTreeSet::new();
         for name in groups {
-            let throttled = self.watched.get(name).and_then(|watch| watch.so_far().ok());
-            if let Some(throttled) = throttled.filter(Throttled::is_any) {
-                found.insert(throttled.cgroup.clone(), throttled);
+            match self.watched.get(name).filter(|watch| watch.before.is_ok()).map(Throttling::so_far) {
+                Some(Ok(throttled)) if throttled.is_any() => {
+                    found.insert(throttled.cgroup.clone(), throttled);
+                }
+                Some(Err(why)) => {
+                    unknown.insert(why.reason);
+                }
+                Some(Ok(_)) | None => {}
             }
             self.begin(name);
         }
         let mut found: Vec<Throttled> = found.into_values().collect();
         found.sort_by_key(|throttled| std::cmp::Reverse(throttled.time_ns));
-        found
+        (found, unknown)
     }
 
     fn begin(&mut self, name: &str) {

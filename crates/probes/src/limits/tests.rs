@@ -151,10 +151,49 @@ fn a_quota_above_several_groups_is_named_once_an_interval() {
     ]);
     let mut quotas = Quotas::under(root.path());
     let mut since_last = || quotas.since_last(["/a/b", "/a/c", "(cgroup 7)"].into_iter());
-    assert_eq!(since_last(), []);
+    assert_eq!(since_last(), (Vec::new(), BTreeSet::new()));
     write(root.path(), &[("sys/fs/cgroup/a/cpu.stat", &stat(43, 5_500))]);
-    assert_eq!(since_last(), [Throttled { periods: 3, time_ns: 1_500_000, cgroup: "/a".into() }]);
-    assert_eq!(since_last(), []);
+    let found = vec![Throttled { periods: 3, time_ns: 1_500_000, cgroup: "/a".into() }];
+    assert_eq!(since_last(), (found, BTreeSet::new()));
+    assert_eq!(since_last(), (Vec::new(), BTreeSet::new()));
+    // One goes; its quota and those above it may have stopped it until then.
+    fs::remove_dir_all(root.path().join("sys/fs/cgroup/a/c")).unwrap();
+    let why = "throttling is unknown: control group /a/c is gone".to_owned();
+    assert_eq!(since_last(), (Vec::new(), [why].into()));
+    assert_eq!(since_last(), (Vec::new(), BTreeSet::new()), "once");
+}
+
+#[test]
+fn the_throttling_of_a_group_that_is_gone_or_was_created_anew_is_unknown_and_not_none() {
+    let stat = |periods: u64| format!("nr_throttled {periods}\nthrottled_usec {periods}000\n");
+    let root = machine(&[
+        STATUS,
+        ("proc/self/mountinfo", V2),
+        ("proc/self/cgroup", "0::/\n"),
+        ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+        ("sys/fs/cgroup/a/cpu.stat", &stat(40)),
+        ("sys/fs/cgroup/a/b/cpu.stat", &stat(0)),
+    ]);
+    let watch = Limits::of_cgroup_under(root.path(), Path::new("/a/b")).watch();
+    let unknown = |said: &str| {
+        let why = watch.so_far().unwrap_err().reason;
+        assert!(why.contains(said), "{why}");
+    };
+    assert!(!watch.so_far().unwrap().is_any());
+    let folder = root.path().join("sys/fs/cgroup/a/b");
+    // Kept elsewhere, so that its inode is not free for another one.
+    fs::rename(&folder, root.path().join("gone")).unwrap();
+    unknown("control group /a/b is gone");
+    write(root.path(), &[("sys/fs/cgroup/a/b/cpu.stat", &stat(5))]);
+    unknown("control group /a/b was created anew");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::rename(root.path().join("gone"), &folder).unwrap();
+    assert!(!watch.so_far().unwrap().is_any(), "it is the same again");
+    // The controller is turned off: from 40 to nothing is not 0.
+    write(root.path(), &[("sys/fs/cgroup/a/cpu.stat", "usage_usec 7\n")]);
+    unknown("control group /a ");
+    write(root.path(), &[("sys/fs/cgroup/a/cpu.stat", &stat(39))]);
+    unknown("control group /a ");
 }
 
 #[test]

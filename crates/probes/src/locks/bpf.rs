@@ -27,6 +27,7 @@ pub struct LockProbe {
     meter: Meter<1>,
     last_ns: u64,
     seen: u64,
+    news: Vec<String>,
 }
 
 impl LockProbe {
@@ -41,6 +42,7 @@ impl LockProbe {
             meter: Meter::new(["a wait"]),
             last_ns: Monotonic.now_ns(),
             seen: 0,
+            news: Vec::new(),
         })
     }
 
@@ -66,6 +68,7 @@ impl LockProbe {
     /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<LockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
+        self.news.extend(self.programs.follow());
         self.cgroups.next_round();
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
         let mut locks: Vec<LockSample> = drained.sums.iter().map(|sum| self.sample(sum)).collect();
@@ -74,6 +77,11 @@ impl LockProbe {
         let cpus = cpu_list::online_count();
         let lost = drained.lost;
         Ok(LockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
+    }
+
+    /// Sentences on what changed since the last call, such as a control group that was created anew.
+    pub fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     /// Measures the cost per wait with a burst of waits for one lock (some 50 ms), unless that was done

@@ -28,6 +28,8 @@ pub struct PeerProbe {
 /// State of the connections, and their sums in the interval so far.
 #[derive(Debug, Default)]
 struct Books {
+    /// Whether the last listing succeeded: without one at its start, an interval has no sums.
+    has_edge: bool,
     last: HashMap<u64, KnownConnection>,
     listening: BTreeSet<u16>,
     peers: BTreeMap<(IpAddr, u16, Opened), Sums>,
@@ -65,7 +67,7 @@ fn refused(e: &io::Error) -> Missing {
 impl PeerProbe {
     /// Starts the first interval.
     pub fn start(&mut self) {
-        // A failure now is reported by the next reading.
+        // A failure now makes the first interval missing.
         let _ = self.read();
     }
 
@@ -88,19 +90,26 @@ impl PeerProbe {
     ///
     /// # Errors
     ///
-    /// Missing if they cannot be listed.
+    /// Missing if they cannot be listed now, or could not at the last reading.
     pub fn read(&mut self) -> Maybe<TcpPeers> {
         let diag = self.diag.as_mut().map_err(|why| why.clone())?;
-        let table = diag.table().map_err(|e| refused(&e))?;
-        self.books.edge(table);
+        let edge = self.books.edge(diag.table().map_err(|e| refused(&e)));
         self.listen();
-        let peers = self.books.close();
-        Ok(TcpPeers { peers, lost_ends: std::mem::take(&mut self.lost_ends) })
+        let (peers, lost_ends) = (self.books.close(), std::mem::take(&mut self.lost_ends));
+        edge.map(|()| TcpPeers { peers, lost_ends })
     }
 }
 
 impl Books {
-    fn edge(&mut self, table: Table) {
+    /// Ends the interval.
+    ///
+    /// # Errors
+    ///
+    /// Missing if this edge or the one before has no listing: the counters of a connection that is listed for
+    /// the first time cover its life, not the interval.
+    fn edge(&mut self, table: Maybe<Table>) -> Maybe<()> {
+        let had_edge = std::mem::replace(&mut self.has_edge, table.is_ok());
+        let table = table?;
         self.listening = table.listening.into_iter().collect();
         for seen in self.last.values_mut() {
             seen.absent += 1;
@@ -110,6 +119,8 @@ impl Books {
         }
         // A notification of its end that has not arrived by now was lost.
         self.last.retain(|_, seen| seen.absent < 2);
+        let why = "TCP's connections could not be listed at the start of the interval";
+        if had_edge { Ok(()) } else { Err(Missing::because(why)) }
     }
 
     /// Adds the difference to the connection's last reading.
@@ -190,15 +201,21 @@ mod tests {
         Table { listening: vec![8080], connections }
     }
 
+    /// Books after a first listing.
+    fn books(connections: Vec<Connection>) -> Books {
+        let mut books = Books::default();
+        assert!(books.edge(Ok(table(connections))).is_err(), "there is no interval yet");
+        books.close();
+        books
+    }
+
     #[test]
     fn counts_are_those_of_the_interval_and_of_connections_that_ended_in_it() {
-        let mut books = Books::default();
-        books.edge(table(vec![connection(1, 5, 100, Some(2)), connection(2, 0, 10, Some(0))]));
-        books.close();
+        let mut books = books(vec![connection(1, 5, 100, Some(2)), connection(2, 0, 10, Some(0))]);
         // One continues, one ends, and one began and ended between two edges.
         books.ended(connection(2, 4, 20, None));
         books.ended(connection(3, 1, 7, None));
-        books.edge(table(vec![connection(1, 8, 150, Some(3))]));
+        books.edge(Ok(table(vec![connection(1, 8, 150, Some(3))]))).unwrap();
         let peers = books.close();
         assert_eq!(peers.len(), 1);
         let peer = &peers[0];
@@ -209,11 +226,9 @@ mod tests {
 
     #[test]
     fn an_end_that_is_told_after_the_edge_counts_once() {
-        let mut books = Books::default();
-        books.edge(table(vec![connection(1, 5, 100, Some(0))]));
-        books.close();
+        let mut books = books(vec![connection(1, 5, 100, Some(0))]);
         // It has ended, but the notification is on its way.
-        books.edge(table(Vec::new()));
+        books.edge(Ok(table(Vec::new()))).unwrap();
         assert!(books.close().is_empty());
         books.ended(connection(1, 6, 101, None));
         let peers = books.close();
@@ -223,10 +238,9 @@ mod tests {
 
     #[test]
     fn an_end_whose_news_was_lost_is_forgotten() {
-        let mut books = Books::default();
-        books.edge(table(vec![connection(1, 5, 100, Some(0))]));
-        books.edge(table(Vec::new()));
-        books.edge(table(Vec::new()));
+        let mut books = books(vec![connection(1, 5, 100, Some(0))]);
+        books.edge(Ok(table(Vec::new()))).unwrap();
+        books.edge(Ok(table(Vec::new()))).unwrap();
         assert!(books.last.is_empty());
     }
 
@@ -238,12 +252,32 @@ mod tests {
             peer_port: 51_234,
             ..connection(1, 0, segments, Some(0))
         };
-        books.edge(table(vec![came(1)]));
+        assert!(books.edge(Ok(table(vec![came(1)]))).is_err());
         assert_eq!((books.close()[0].port, books.listening.len()), (8080, 1));
-        books.edge(Table { listening: Vec::new(), connections: vec![came(1)] });
+        books.edge(Ok(Table { listening: Vec::new(), connections: vec![came(1)] })).unwrap();
         let peers = books.close();
         assert_eq!((peers[0].port, peers[0].opened), (8080, Opened::ByPeer));
         // It neither sent nor received.
         assert!(peers[0].rtt.is_err());
+    }
+
+    #[test]
+    fn without_a_listing_at_its_start_an_interval_is_missing_and_is_no_sum_of_lives() {
+        let mut books = Books::default();
+        let failed = || Err(Missing::because("no buffer space"));
+        assert!(books.edge(failed()).is_err());
+        books.close();
+        for lived in [5, 9] {
+            // Lifetime totals: not those of an interval.
+            let edge = books.edge(Ok(table(vec![connection(1, lived, 100, Some(2))])));
+            assert!(edge.is_err_and(|why| why.reason.contains("at the start")));
+            books.close();
+            // The next interval has an edge at each end.
+            books.edge(Ok(table(vec![connection(1, lived + 2, 150, Some(2))]))).unwrap();
+            assert_eq!(books.close()[0].retransmitted_segments, 2);
+            // A failure between two listings: what follows would be the sum of two intervals.
+            assert!(books.edge(failed()).is_err());
+            books.close();
+        }
     }
 }

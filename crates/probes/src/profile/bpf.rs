@@ -1,19 +1,24 @@
 //! The profiler with BPF: sums of stacks, named while their processes live.
 
 mod names;
+mod online;
 mod programs;
+mod totals;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use nix::time::{ClockId, clock_gettime};
 use record::clock::{Clock as _, Monotonic};
 use record::missing::{Maybe, Missing};
-use record::profile::{Profile, ProfileCost, ProfileDoubts, ProfileKind, ProfileStack, ThreadState};
+use record::profile::{Profile, ProfileCost, ProfileFilter, ProfileKind};
 
 use self::names::Names;
+use self::online::Online;
+use self::totals::Totals;
 use super::Options;
+use crate::cpu_list;
 use crate::locks::Refused;
 use crate::proc_stat::{self, ProcStat};
 use crate::program::{self, RunTime};
@@ -22,12 +27,13 @@ use crate::ticks::SAMPLE_PERIOD_NS;
 #[cfg(test)]
 pub(crate) use self::programs::kernel_memory;
 
-/// Maximum number of stacks in a profile; beyond, time is stored without its stack.
-const STACKS_MAX: usize = 65_536;
+/// Maximum number of notes on a control group that comes and goes.
+const NEWS_MAX: usize = 16;
 
 impl Options {
-    fn is_part(&self) -> bool {
-        self.pid.is_some() || self.comm.is_some() || self.cgroup.is_some()
+    fn filter(&self) -> ProfileFilter {
+        let cgroup = self.cgroup.as_ref().map(|cgroup| cgroup.name.clone());
+        ProfileFilter { pid: self.pid, comm: self.comm.clone(), cgroup }
     }
 }
 
@@ -38,17 +44,10 @@ pub struct Profiler {
     options: Options,
     names: Names,
     taken: Totals,
+    /// Only on-CPU.
+    online: Option<Online>,
+    news: Vec<String>,
     began: Baseline,
-}
-
-/// Sums so far.
-#[derive(Debug, Default)]
-struct Totals {
-    stacks: HashMap<(String, ThreadState, Vec<String>), (u64, u64)>,
-    doubts: ProfileDoubts,
-    idle_samples: u64,
-    still_off: u64,
-    lost: BTreeMap<String, u64>,
 }
 
 /// Clocks at the start.
@@ -76,14 +75,18 @@ impl Profiler {
         let programs = programs::Bpf::open(options).map_err(Refused::because)?;
         let names = Names::open();
         let began = Baseline::now(&programs, options, Monotonic.now_ns());
-        Ok(Self { programs, options: options.clone(), names, taken: Totals::default(), began })
+        let (options, taken, news) = (options.clone(), Totals::default(), Vec::new());
+        Ok(Self { programs, options, names, taken, online: None, news, began })
     }
 
     /// Starts and returns the time on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
         self.began = Baseline::now(&self.programs, &self.options, 0);
-        self.began.at_ns = self.programs.set_running(true);
-        self.began.at_ns
+        let at_ns = self.programs.set_running(true);
+        self.began.at_ns = at_ns;
+        let samples = self.options.kind == ProfileKind::OnCpu;
+        self.online = samples.then(|| Online::new(self.programs.sampled(), at_ns));
+        at_ns
     }
 
     /// Takes the sums of the kernel's side, and names them while their processes live. Call it ten times a
@@ -93,11 +96,26 @@ impl Profiler {
     ///
     /// Missing if the kernel does not return them.
     pub fn gather(&mut self) -> Maybe<()> {
+        self.look_around(Monotonic.now_ns());
         self.names.next_round();
         for sum in self.programs.drain()? {
-            self.taken.add(&sum, &mut self.names);
+            self.add(&sum);
         }
         Ok(())
+    }
+
+    /// Looks whether the filter and the CPUs are still the same.
+    fn look_around(&mut self, now_ns: u64) {
+        let news = self.programs.follow().filter(|_| self.news.len() < NEWS_MAX);
+        self.news.extend(news);
+        if let Some(online) = &mut self.online {
+            online.look(cpu_list::online(Path::new("/")).as_ref(), now_ns);
+        }
+    }
+
+    fn add(&mut self, sum: &programs::Sum) {
+        let named = self.names.name(sum);
+        self.taken.add(named, sum.state, sum.count, sum.ns);
     }
 
     /// Ends the profile.
@@ -111,37 +129,40 @@ impl Profiler {
         let elapsed_ns = until_ns.saturating_sub(self.began.at_ns);
         let never_ran = off_cpu(&self.options);
         let came = self.programs.samples() - self.began.samples;
+        self.look_around(until_ns);
+        // Time after the end is no time of the profile.
+        let online = self.online.take();
         self.gather()?;
         let still_off = self.programs.still_off(until_ns)?;
         self.taken.still_off = still_off.len() as u64;
         for sum in &still_off {
-            self.taken.add(sum, &mut self.names);
+            self.add(sum);
         }
         for (reason, n) in self.programs.lost() {
             program::count_in(&mut self.taken.lost, &reason, n);
         }
-        let cpus = self.programs.cpus();
-        let samples = self.options.kind == ProfileKind::OnCpu;
-        if samples {
-            program::count_in(
-                &mut self.taken.lost,
-                "samples-that-did-not-come",
-                absent(came, elapsed_ns, cpus),
-            );
-        }
         let mut notes = self.names.notes();
-        notes.extend(samples.then(|| stolen(&self.began.ticks, &ticks())).flatten());
+        if let Some(online) = &online {
+            program::count_in(&mut self.taken.lost, "samples-that-did-not-come", online.absent(came));
+            program::count_in(&mut self.taken.lost, "cpu-that-came-online", online.unsampled());
+            notes.extend(online.notes());
+            notes.extend(stolen(&self.began.ticks, &ticks()));
+        }
+        notes.append(&mut self.news);
         notes.extend(hung(&self.began.off_cpu, &never_ran));
         let only_on_cpu = || Missing::because("an off-CPU profile has no samples");
-        let idle_samples = match (samples, self.options.is_part()) {
-            (true, false) => Ok(self.taken.idle_samples),
-            (true, true) => Err(Missing::because("only some threads were watched")),
+        let only = self.options.filter();
+        let samples = self.options.kind == ProfileKind::OnCpu;
+        let idle_samples = match (samples, only == ProfileFilter::default()) {
+            (true, true) => Ok(self.taken.idle_samples),
+            (true, false) => Err(Missing::because("only some threads were watched")),
             (false, _) => Err(only_on_cpu()),
         };
         Ok(Profile {
             kind: self.options.kind,
+            only: Ok(only),
             elapsed_ns,
-            cpus,
+            cpus: self.programs.cpus(),
             period_ns: if samples { Ok(SAMPLE_PERIOD_NS) } else { Err(only_on_cpu()) },
             idle_samples,
             stacks: self.taken.stacks(),
@@ -166,12 +187,6 @@ impl Profiler {
             reader_s: own_cpu_ns().saturating_sub(self.began.own_cpu_ns) as f64 * 1e-9,
         })
     }
-}
-
-/// Number of absent samples. The first and the last of each CPU may fall to either side of an edge.
-fn absent(came: u64, elapsed_ns: u64, cpus: usize) -> u64 {
-    let missing = (elapsed_ns / SAMPLE_PERIOD_NS * cpus as u64).saturating_sub(came);
-    if missing > cpus as u64 { missing } else { 0 }
 }
 
 /// Ticks of the CPUs; none if `/proc/stat` cannot be read.
@@ -224,55 +239,4 @@ fn hung(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> Option<Strin
 fn own_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("this process has a clock");
     std::time::Duration::from(time).as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
-impl Totals {
-    fn add(&mut self, sum: &programs::Sum, names: &mut Names) {
-        let named = names.name(sum);
-        if named.is_idle {
-            self.idle_samples += sum.count;
-            return;
-        }
-        for (is_so, ns) in [
-            (named.is_unnamed, &mut self.doubts.unnamed_ns),
-            (named.has_ended, &mut self.doubts.ended_ns),
-            (named.lacks_callers, &mut self.doubts.without_callers_ns),
-            (named.is_truncated, &mut self.doubts.truncated_ns),
-            (named.lacks_stack, &mut self.doubts.without_stack_ns),
-        ] {
-            *ns += if is_so { sum.ns } else { 0 };
-        }
-        let mut key = (named.comm, sum.state, named.frames);
-        if self.stacks.len() >= STACKS_MAX && !self.stacks.contains_key(&key) {
-            program::count_in(&mut self.lost, "no-room-for-stack", sum.count);
-            key.2 = vec!["[one of too many stacks]".to_owned()];
-        }
-        let (count, ns) = self.stacks.entry(key).or_default();
-        *count += sum.count;
-        *ns += sum.ns;
-    }
-
-    /// Most time first.
-    fn stacks(&mut self) -> Vec<ProfileStack> {
-        let one = |((comm, state, frames), (count, ns))| ProfileStack { comm, state, frames, count, ns };
-        let mut stacks: Vec<ProfileStack> = std::mem::take(&mut self.stacks).into_iter().map(one).collect();
-        stacks.sort_by(|a, b| {
-            b.ns.cmp(&a.ns).then_with(|| (&a.comm, &a.frames, a.state).cmp(&(&b.comm, &b.frames, b.state)))
-        });
-        stacks
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_more_or_less_at_the_edges_is_not_lost() {
-        let second = 1_000_000_000;
-        assert_eq!(absent(2 * 997, second, 2), 0);
-        assert_eq!(absent(2 * 997 - 2, second, 2), 0);
-        assert_eq!(absent(2 * 997 + 2, second, 2), 0);
-        assert_eq!(absent(997, second, 2), 997, "one CPU of two was not sampled");
-    }
 }

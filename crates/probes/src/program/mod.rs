@@ -13,7 +13,7 @@ mod run_time;
 mod sampler;
 mod stacks;
 
-pub(crate) use self::asked::ask_for;
+pub(crate) use self::asked::AskedCgroup;
 pub(crate) use self::draining::{Halves, Row, empty_if_half_full, take_all, wait_for_running};
 pub(crate) use self::kernel::{KERNEL_BTF, kernel_is_at_least, kernel_traces};
 pub(crate) use self::losses::{Losses, count_in};

@@ -28,6 +28,7 @@ pub struct UserLockProbe {
     wakings_before: u64,
     last_ns: u64,
     seen: u64,
+    news: Vec<String>,
 }
 
 impl UserLockProbe {
@@ -47,6 +48,7 @@ impl UserLockProbe {
             wakings_before: 0,
             last_ns: now_ns,
             seen: 0,
+            news: Vec::new(),
         })
     }
 
@@ -74,6 +76,7 @@ impl UserLockProbe {
     /// Missing if the kernel does not return the sums.
     pub fn read(&mut self) -> Maybe<UserLockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
+        self.news.extend(self.programs.follow());
         self.cgroups.next_round();
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
         self.symbols.next_round();
@@ -82,6 +85,11 @@ impl UserLockProbe {
         self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
         let (cpus, lost) = (cpu_list::online_count(), drained.lost);
         Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
+    }
+
+    /// Sentences on what changed since the last call, such as a control group that was created anew.
+    pub fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     /// Measures the cost per call with bursts of waits for one lock and of other system calls (some 100 ms),

@@ -6,10 +6,13 @@ use std::fmt;
 
 use analysis::profile::FunctionChange;
 use record::missing::{Maybe, Missing};
-use record::profile::{Profile, ProfileCost, ProfileDoubts, ProfileKind, ProfileStack, ThreadState};
+use record::profile::{
+    Profile, ProfileCost, ProfileDoubts, ProfileFilter, ProfileKind, ProfileStack, ThreadState,
+};
 use serde_json::{Value, json};
 
 use super::object::Object;
+use crate::text::filters_differ;
 
 /// Error for a document that is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +45,10 @@ pub fn profile(profile: &Profile) -> Value {
             "ns": s.ns,
         })
     };
-    let d = &profile.doubts;
     Object::default()
         .with("schema", "bakeoff.profile/1")
         .with("kind", profile.kind.word())
+        .maybe("only", only(profile))
         .with("elapsed_s", profile.seconds())
         .with("cpus", profile.cpus)
         .maybe("period_ns", profile.period_ns.clone())
@@ -54,21 +57,34 @@ pub fn profile(profile: &Profile) -> Value {
         .maybe("idle_samples", profile.idle_samples.clone())
         .with("still_off", profile.still_off)
         .with("stacks", profile.stacks.iter().map(stack).collect::<Vec<_>>())
-        .with(
-            "doubts",
-            json!({
-                "unnamed_ns": d.unnamed_ns,
-                "ended_ns": d.ended_ns,
-                "without_callers_ns": d.without_callers_ns,
-                "truncated_ns": d.truncated_ns,
-                "without_stack_ns": d.without_stack_ns,
-            }),
-        )
+        .with("doubts", doubts(profile))
         .with("notes", profile.notes.clone())
         .with("lower_bounds", !profile.lost.is_empty())
         .with("lost", json!(profile.lost))
         .maybe("own_cost", profile.cost.as_ref().map(|c| own_cost(profile, c)).map_err(Clone::clone))
         .finish()
+}
+
+/// The filter by its options; one that was not given is absent.
+fn only(profile: &Profile) -> Maybe<Value> {
+    let only = profile.only.as_ref().map_err(Clone::clone)?;
+    let parts = [
+        ("pid", only.pid.map(Value::from)),
+        ("comm", only.comm.clone().map(Value::from)),
+        ("cgroup", only.cgroup.clone().map(Value::from)),
+    ];
+    Ok(parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+}
+
+fn doubts(profile: &Profile) -> Value {
+    let d = &profile.doubts;
+    json!({
+        "unnamed_ns": d.unnamed_ns,
+        "ended_ns": d.ended_ns,
+        "without_callers_ns": d.without_callers_ns,
+        "truncated_ns": d.truncated_ns,
+        "without_stack_ns": d.without_stack_ns,
+    })
 }
 
 fn own_cost(profile: &Profile, cost: &ProfileCost) -> Value {
@@ -114,6 +130,7 @@ pub fn read_profile(document: &Value) -> Result<Profile, NotAProfile> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 1e18, not below 0")]
     let elapsed_ns = (elapsed_s.ok_or_else(|| wrong("elapsed_s", "seconds"))? * 1e9).round() as u64;
     Ok(Profile {
+        only: read_only(&document["only"]),
         kind: kind.ok_or_else(|| wrong("kind", "`on-cpu` or `off-cpu`"))?,
         elapsed_ns,
         cpus: document["cpus"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
@@ -134,6 +151,13 @@ pub fn read_profile(document: &Value) -> Result<Profile, NotAProfile> {
     })
 }
 
+fn read_only(value: &Value) -> Maybe<ProfileFilter> {
+    let only = value.as_object().ok_or_else(|| Missing::because("the document does not say"))?;
+    let text = |name: &str| only.get(name).and_then(Value::as_str).map(str::to_owned);
+    let pid = only.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
+    Ok(ProfileFilter { pid, comm: text("comm"), cgroup: text("cgroup") })
+}
+
 fn read_stack((n, stack): (usize, &Value)) -> Result<ProfileStack, NotAProfile> {
     let wrong = |name: &str, expected| NotAProfile { place: format!("stacks[{n}].{name}"), expected };
     let count = |name: &str| stack[name].as_u64().ok_or_else(|| wrong(name, "a whole number"));
@@ -152,7 +176,19 @@ fn read_stack((n, stack): (usize, &Value)) -> Result<ProfileStack, NotAProfile> 
 
 /// The document of two profiles, function by function.
 pub fn profile_changes([before, after]: [&Profile; 2], changes: &[FunctionChange]) -> Value {
-    let side = |p: &Profile| json!({"elapsed_s": p.seconds(), "cpus": p.cpus, "count": p.count(), "total_ns": p.total_ns(), "lost": p.lost});
+    let side = |p: &Profile| {
+        Object::default()
+            .maybe("only", only(p))
+            .with("elapsed_s", p.seconds())
+            .with("cpus", p.cpus)
+            .with("count", p.count())
+            .with("total_ns", p.total_ns())
+            .with("doubts", doubts(p))
+            .with("notes", p.notes.clone())
+            .with("lower_bounds", !p.lost.is_empty())
+            .with("lost", json!(p.lost))
+            .finish()
+    };
     let function = |c: &FunctionChange| {
         let margin = &c.margin_ratio;
         Object::default()
@@ -171,6 +207,7 @@ pub fn profile_changes([before, after]: [&Profile; 2], changes: &[FunctionChange
         "kind": after.kind.word(),
         "a": side(before),
         "b": side(after),
+        "notes": filters_differ([before, after]).into_iter().collect::<Vec<_>>(),
         "functions": changes.iter().map(function).collect::<Vec<_>>(),
     })
 }
@@ -187,7 +224,9 @@ mod tests {
             count: 3,
             ns,
         };
+        let comm = Some("app".to_owned());
         Profile {
+            only: Ok(ProfileFilter { pid: Some(7), comm, cgroup: None }),
             kind: ProfileKind::OffCpu,
             elapsed_ns: 1_500_000_000,
             cpus: 2,
@@ -209,7 +248,12 @@ mod tests {
     fn what_is_written_reads_back_the_same() {
         let written = profile(&sample());
         assert_eq!(written["missing"]["period_ns"], "an off-CPU profile has no samples");
+        assert_eq!(written["only"], json!({"pid": 7, "comm": "app"}));
         assert_eq!(read_profile(&written).unwrap(), sample());
+        // A document of an older version.
+        let mut old = written;
+        old.as_object_mut().unwrap().remove("only");
+        assert!(read_profile(&old).unwrap().only.is_err());
     }
 
     #[test]
@@ -228,5 +272,21 @@ mod tests {
         let mut document = profile(&sample());
         document["stacks"][0]["ns"] = u64::MAX.into();
         assert!(read_profile(&document).unwrap_err().to_string().contains("64 bits"));
+    }
+
+    #[test]
+    fn a_comparison_has_the_doubts_of_both_sides_and_says_whether_they_are_of_the_same_threads() {
+        let other = Profile { only: Ok(ProfileFilter::default()), ..sample() };
+        let document = profile_changes([&sample(), &other], &[]);
+        for side in ["a", "b"] {
+            assert_eq!(document[side]["doubts"]["ended_ns"], 7);
+            assert_eq!(
+                (&document[side]["notes"][0], &document[side]["lost"]["no-room"]),
+                (&json!("a note"), &json!(2))
+            );
+        }
+        assert_eq!(document["b"]["only"], json!({}));
+        assert!(document["notes"][0].as_str().unwrap().contains("process 7 and threads named `app`"));
+        assert_eq!(profile_changes([&other, &other], &[])["notes"], json!([]));
     }
 }

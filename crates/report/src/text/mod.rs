@@ -57,6 +57,7 @@ pub use nic_peers::nic_peers;
 pub use noise::noise;
 pub use periods::{Cells, periods};
 pub use power::energy;
+pub(crate) use profile::filters_differ;
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use analysis::profile::FunctionChange;
-use record::profile::{Profile, ProfileKind, ThreadState};
+use record::profile::{Profile, ProfileFilter, ProfileKind, ThreadState};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
@@ -45,7 +45,7 @@ pub fn profile(out: &mut dyn Write, profile: &Profile, top: usize, style: Style)
         }
         table.write(out, style)?;
     }
-    for line in caveats(profile) {
+    for line in caveats(profile).into_iter().chain([cost(profile)]) {
         paragraph(out, &line, 2, style)?;
     }
     Ok(())
@@ -59,6 +59,10 @@ fn title(profile: &Profile) -> String {
     let seconds = profile.seconds();
     let cpus = if profile.cpus == 1 { "CPU" } else { "CPUs" };
     let (bound, total_ns) = (bound(profile), profile.total_ns());
+    let of = match &profile.only {
+        Ok(only) if *only != ProfileFilter::default() => format!(" of {only}"),
+        Ok(_) | Err(_) => String::new(),
+    };
     match profile.kind {
         ProfileKind::OnCpu => {
             let rate = profile
@@ -66,7 +70,7 @@ fn title(profile: &Profile) -> String {
                 .as_ref()
                 .map_or(String::new(), |ns| format!(" at {:.0} Hz", 1e9 / (*ns).max(1) as f64));
             format!(
-                "on-CPU time over {seconds:.3} s on {} {cpus}{rate}: {bound}{} samples, {bound}{} CPUs in use",
+                "on-CPU time{of} over {seconds:.3} s on {} {cpus}{rate}: {bound}{} samples, {bound}{} CPUs in use",
                 profile.cpus,
                 count(profile.count()),
                 significant(total_ns as f64 * 1e-9 / seconds.max(1e-9))
@@ -78,7 +82,7 @@ fn title(profile: &Profile) -> String {
                 n => format!("; {} of them had not ended", count(n)),
             };
             format!(
-                "off-CPU time over {seconds:.3} s on {} {cpus}: {bound}{} began{still}; threads were blocked for \
+                "off-CPU time{of} over {seconds:.3} s on {} {cpus}: {bound}{} began{still}; threads were blocked for \
                  {bound}{} and waited for a CPU or for their quota for {bound}{}",
                 profile.cpus,
                 counted(profile.count(), "wait"),
@@ -89,7 +93,7 @@ fn title(profile: &Profile) -> String {
     }
 }
 
-/// Limits of the numbers, and the cost of profiling.
+/// Limits of the numbers, one sentence each.
 fn caveats(profile: &Profile) -> Vec<String> {
     let total_ns = profile.total_ns().max(1) as f64;
     let d = &profile.doubts;
@@ -114,7 +118,12 @@ fn caveats(profile: &Profile) -> Vec<String> {
         let lost: Vec<String> = profile.lost.iter().map(|(why, n)| format!("{} {why}", count(*n))).collect();
         lines.push(format!("lost: {}; times are lower bounds", lost.join(", ")));
     }
-    lines.push(match &profile.cost {
+    lines
+}
+
+/// Cost of profiling.
+fn cost(profile: &Profile) -> String {
+    match &profile.cost {
         Ok(cost) => format!(
             "watching cost {} for each of {} {}, {} of one CPU; naming functions took {} of CPU time",
             latency(cost.ns_per_event),
@@ -127,8 +136,13 @@ fn caveats(profile: &Profile) -> Vec<String> {
             latency(cost.reader_s * 1e9)
         ),
         Err(why) => format!("watching cost in the kernel unknown ({why})"),
-    });
-    lines
+    }
+}
+
+/// Sentence on two profiles that are not of the same threads; `None` if they are, or if one does not say.
+pub(crate) fn filters_differ([before, after]: [&Profile; 2]) -> Option<String> {
+    let (a, b) = (before.only.as_ref().ok()?, after.only.as_ref().ok()?);
+    (a != b).then(|| format!("A is of {a}, B is of {b}: the shares are of the time of different threads"))
 }
 
 /// Writes two profiles, function by function, the largest differences first.
@@ -145,8 +159,9 @@ pub fn profile_changes(
     top: usize,
     style: Style,
 ) -> io::Result<()> {
-    paragraph(out, &format!("A: {}", title(before)), 3, style)?;
-    paragraph(out, &format!("B: {}", title(after)), 3, style)?;
+    for (name, profile) in [("A", before), ("B", after)] {
+        paragraph(out, &format!("{name}: {}", title(profile)), 3, style)?;
+    }
     let mut table = Table::default()
         .column("A self %", Align::Right, 0)
         .column("B self %", Align::Right, 0)
@@ -181,6 +196,14 @@ pub fn profile_changes(
             style,
         )?;
     }
+    for (name, profile) in [("A", before), ("B", after)] {
+        for line in caveats(profile) {
+            paragraph(out, &format!("{name}: {line}"), 3, style)?;
+        }
+    }
+    if let Some(line) = filters_differ([before, after]) {
+        paragraph(out, &line, 2, style)?;
+    }
     let note = match after.kind {
         ProfileKind::OnCpu => {
             "+- is the error of sampling alone (95 %); one run against one does not show how much runs vary"
@@ -206,6 +229,7 @@ mod tests {
             ns: count * 1_003_009,
         };
         Profile {
+            only: Ok(ProfileFilter::default()),
             kind: ProfileKind::OnCpu,
             elapsed_ns: 2_000_000_000,
             cpus: 2,
@@ -258,5 +282,28 @@ mod tests {
             !text.contains("self %") && text.contains("0 samples") && text.contains("unknown (closed)"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_comparison_prints_the_doubts_of_each_side_and_that_they_are_of_different_threads() {
+        let only = ProfileFilter { pid: Some(7), ..ProfileFilter::default() };
+        let doubtful = Profile {
+            only: Ok(only),
+            lost: [("no-room".to_owned(), 3)].into(),
+            notes: vec!["CPU 1 came online".to_owned()],
+            ..sample()
+        };
+        let mut out = Vec::new();
+        profile_changes(&mut out, [&sample(), &doubtful], &[], 9, Style::PIPE).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
+    A: on-CPU time over 2.000 s on 2 CPUs at 997 Hz: 2,000 samples, 1.00 CPUs in use
+    B: on-CPU time of process 7 over 2.000 s on 2 CPUs at 997 Hz: >=2,000 samples, >=1.00 CPUs in use
+    A: 10.0 % of the time has no callers: its code keeps no frame pointers (build with -fno-omit-frame-pointer)
+    B: 10.0 % of the time has no callers: its code keeps no frame pointers (build with -fno-omit-frame-pointer)
+    B: CPU 1 came online
+    B: lost: 3 no-room; times are lower bounds
+    A is of all threads, B is of process 7: the shares are of the time of different threads
+    +- is the error of sampling alone (95 %); one run against one does not show how much runs vary
+    ");
     }
 }

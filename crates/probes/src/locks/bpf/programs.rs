@@ -19,7 +19,7 @@ use crate::descriptors;
 use crate::hog;
 use crate::locks::Options;
 use crate::process_ids;
-use crate::program::{self, Halves, KERNEL_BTF, Losses, Stacks};
+use crate::program::{self, AskedCgroup, Halves, KERNEL_BTF, Losses, Stacks};
 
 #[allow(
     missing_debug_implementations,
@@ -59,6 +59,7 @@ pub(super) struct Bpf {
     halves: Halves,
     losses: Losses<{ LOST.len() }>,
     stacks: Stacks<Vec<u64>>,
+    asked: AskedCgroup,
     _links: [Link; 2],
 }
 
@@ -124,12 +125,12 @@ impl Bpf {
         settings.by_cgroup = options.by_cgroup;
         settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
-        program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
+        let asked = AskedCgroup::open(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         // A wait that ends without a seen begin is not lost: it began before us.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
         let losses = Losses::new(LOST);
         let stacks = Stacks::new(16 * options.room as usize, frames);
-        Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
+        Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, asked, _links: links })
     }
 
     /// Ends an interval: switches to the other half of the sums, and returns the one that was in use.
@@ -144,6 +145,11 @@ impl Bpf {
         let sums = rows.iter().map(|(key, sum)| self.sum(key, sum)).collect();
         self.stacks.make_room(&self.skel.maps.stacks);
         Ok((until_ns, Drained { sums, lost: self.lost() }))
+    }
+
+    /// Follows the control group to its path's new one; a sentence if something changed.
+    pub(super) fn follow(&mut self) -> Option<String> {
+        self.asked.follow(&self.skel.maps.asked_cgroup)
     }
 
     fn sum(&mut self, key: &[u8], sum: &[u8]) -> Sum {

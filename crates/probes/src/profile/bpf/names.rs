@@ -19,7 +19,7 @@ pub(super) struct Names {
 }
 
 /// A stack with names, and its defects.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a doubt of its own, counted apart")]
 pub(super) struct NamedStack {
     pub(super) comm: String,

@@ -15,7 +15,7 @@ use record::profile::{ProfileKind, ThreadState};
 use self::skel::types::{away, cpu, profile_key, profile_stack, profile_sum};
 use self::skel::{ProfileSkel, ProfileSkelBuilder};
 use crate::profile::Options;
-use crate::program::{self, Halves, KERNEL_BTF, Losses, PerCpu, Row, RunTime, Sampler, Stacks};
+use crate::program::{self, AskedCgroup, Halves, KERNEL_BTF, Losses, PerCpu, Row, RunTime, Sampler, Stacks};
 use crate::ticks::SAMPLE_PERIOD_NS;
 use crate::{cpu_list, descriptors, process_ids};
 
@@ -65,6 +65,7 @@ pub(super) struct Bpf {
     taken_at: u64,
     /// Only for on-CPU time.
     sampler: Option<Sampler>,
+    asked: AskedCgroup,
     links: Vec<Link>,
     /// The kernel times our programs as long as this is open; `None` if it refuses.
     _statistics: Option<OwnedFd>,
@@ -134,7 +135,7 @@ impl Bpf {
         // Our CPU time uses the machine, so it is shown; our sleeping does not.
         settings.but_tgid = if samples || options.pid == Some(own) { 0 } else { own };
         let skel = open.load()?;
-        program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
+        let asked = AskedCgroup::open(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         Ok(Self {
             cpus: PerCpu::map(&skel.maps.cpus)?,
             skel,
@@ -145,6 +146,7 @@ impl Bpf {
             stacks: Stacks::new(4 * options.room as usize, frames),
             taken_at: 0,
             sampler: None,
+            asked,
             links: Vec::new(),
             _statistics: program::run_statistics().ok(),
         })
@@ -160,6 +162,16 @@ impl Bpf {
         let refused = |cpu, why| Err(format!("CPU {cpu} cannot be sampled: {why}"));
         self.sampler = Some(Sampler::start(cpus, |_| SAMPLE_PERIOD_NS, &self.skel.progs.on_sample, refused)?);
         Ok(())
+    }
+
+    /// Follows the control group to its path's new one; a sentence if something changed.
+    pub(super) fn follow(&mut self) -> Option<String> {
+        self.asked.follow(&self.skel.maps.asked_cgroup)
+    }
+
+    /// CPUs that are sampled; none off-CPU.
+    pub(super) fn sampled(&self) -> BTreeSet<u32> {
+        self.sampler.iter().flat_map(|sampler| sampler.ids().keys().copied()).collect()
     }
 
     /// Number of watched CPUs.

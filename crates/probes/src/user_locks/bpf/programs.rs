@@ -20,7 +20,7 @@ use crate::descriptors;
 use crate::hog::{self, Work};
 use crate::locks::bpf::waits;
 use crate::process_ids;
-use crate::program::{self, BurstTime, Halves, KERNEL_BTF, Losses, Stacks};
+use crate::program::{self, AskedCgroup, BurstTime, Halves, KERNEL_BTF, Losses, Stacks};
 use crate::user_locks::Options;
 
 #[allow(
@@ -55,6 +55,7 @@ pub(super) struct Bpf {
     halves: Halves,
     losses: Losses<{ LOST.len() }>,
     stacks: Stacks<Stack>,
+    asked: AskedCgroup,
     _links: [Link; 3],
 }
 
@@ -155,12 +156,12 @@ impl Bpf {
         settings.by_cgroup = options.by_cgroup;
         settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
-        program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
+        let asked = AskedCgroup::open(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         let p = &skel.progs;
         let links = [p.on_enter.attach()?, p.on_waking.attach()?, p.on_exit.attach()?];
         let losses = Losses::new(LOST);
         let stacks = Stacks::new(4 * options.room as usize, Stack::of);
-        Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
+        Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, asked, _links: links })
     }
 
     /// Ends an interval: switches to the other half of the sums, and returns the one that was in use.
@@ -176,6 +177,11 @@ impl Bpf {
         self.stacks.make_room(&self.skel.maps.stacks);
         program::empty_if_half_full(&self.skel.maps.wakers);
         Ok((until_ns, Drained { sums, lost: self.lost() }))
+    }
+
+    /// Follows the control group to its path's new one; a sentence if something changed.
+    pub(super) fn follow(&mut self) -> Option<String> {
+        self.asked.follow(&self.skel.maps.asked_cgroup)
     }
 
     fn sum(&mut self, key: &[u8], sum: &[u8]) -> Sum {
