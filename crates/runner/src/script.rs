@@ -1,7 +1,7 @@
 //! The script in Lua that a plan names.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use load::LuaScript;
 use plan::Plan;
@@ -63,6 +63,12 @@ impl UnrunScript {
     /// The other user that may change one of the files.
     pub(crate) fn stranger(&self) -> Option<String> {
         self.0.iter().find_map(|(_, found)| found.stranger.clone())
+    }
+
+    /// The paths of the files, without links and as they are named.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let of = |(file, found): &(ScriptFile, TextFile)| [found.path.clone(), PathBuf::from(&file.name)];
+        self.0.iter().flat_map(of).collect()
     }
 
     /// Lines about the files for the user: path and checksum.
