@@ -313,6 +313,22 @@ BUILT
 fn root_a_repository_that_others_can_change_is_not_built_from() {
     let Some(output) = attack(&format!(
         r#"{BUILDS}
+        # A repository with loose objects, a pack, a tag, a remote, a linked work tree and objects of another one.
+        git gc -q; git tag one; git update-ref refs/remotes/origin/main HEAD; git commit -q --allow-empty -m two
+        git init -q --bare ../other; realpath ../other/objects >.git/objects/info/alternates
+        git worktree add -q ../linked
+        find . | grep -v -e hooks/ -e '^./.git$' | sort >/tmp/root/paths; echo ../other/objects/pack >>/tmp/root/paths
+        rm /tmp/root/go; id=$($CONDUCT run /tmp/root/archive /tmp/root/built.toml 2>/dev/null | head -1)
+        while read -r path; do
+            mode=$(stat -c %a "$path"); chmod o+w "$path"
+            begin </dev/null | grep -q 'root does not build from .*any user: ' || echo "trusted $path"
+            chmod "$mode" "$path"
+        done </tmp/root/paths
+        wc -l </tmp/root/paths; echo checked
+        sed 's/"source"/"linked"/' /tmp/root/built.toml >/tmp/root/linked.toml
+        chmod o+w ../linked/.git
+        $CONDUCT run /tmp/root/other /tmp/root/linked.toml 2>&1 | grep -q 'root does not build from .*any user: ' && echo link
+        chmod o-w ../linked/.git; touch /tmp/root/go
         for path in . .git .git/config .git/info .git/info/attributes .git/objects .git/HEAD .git/refs; do
             mode=$(stat -c %a $path)
             chmod o+w $path
@@ -331,7 +347,10 @@ fn root_a_repository_that_others_can_change_is_not_built_from() {
         return;
     };
     let said = said(&output);
+    assert!(!said.contains("trusted "), "{said}");
     for (what, times) in [
+        ("checked\n", 1),
+        ("link\n", 1),
         ("asked\n", 8),
         ("refused\n", 8),
         ("not-begun\n", 8),
