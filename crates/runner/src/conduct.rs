@@ -161,7 +161,7 @@ pub fn resume(
     let is_over = ledger.next().is_none();
     let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     rounds::clear(&ledger.journal, machine_lock.as_ref(), options, on_event)?;
-    let plan = if is_over { plan } else { with_unrun_script(plan, script?, &begun, on_event)? };
+    let plan = if is_over { plan } else { with_unrun_script(plan, script?, (&begun, options), on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
@@ -451,11 +451,11 @@ fn agreed(
 fn with_unrun_script(
     plan: Plan,
     script: UnrunScript,
-    bakeoff: &Bakeoff,
+    (bakeoff, options): (&Bakeoff, &Options),
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Plan, RunnerError> {
     tell_script_of_root(&plan, on_event);
-    script.run(plan, bakeoff)
+    script.run(plan, bakeoff, options.plan_file.is_some())
 }
 
 /// Describes the rights of the plan's server and commands.

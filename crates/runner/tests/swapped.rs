@@ -243,3 +243,26 @@ fn a_copy_reads_no_plan_and_no_repository_of_its_own_unasked() {
     assert_eq!(resume(&archive, id, &with, &Stop::new(), &mut |_| {}).unwrap().planned, 0, "the control");
     assert!(planted.exists());
 }
+
+/// Before the first trial, the archive has no text of a module.
+#[test]
+fn a_module_that_the_archive_does_not_have_is_not_loaded_unless_the_user_names_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let planted = folder.path().join("planted");
+    std::fs::write(folder.path().join("module.lua"), "").unwrap();
+    let begun = || {
+        let (archive, id) = with_script(&folder.path().join("archive"), folder.path(), &planted);
+        std::fs::write(folder.path().join("module.lua"), format!("io.open('{}', 'w')", planted.display()))
+            .unwrap();
+        let script = folder.path().join("own.lua");
+        std::fs::write(script, "require('module')\nfunction event() end\n").unwrap();
+        (archive, id)
+    };
+    let (archive, id) = begun();
+    let refused = resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("name the plan by --plan"), "{refused}");
+    assert!(!planted.exists(), "the module ran");
+    let with = Options { plan_file: Some(folder.path().join("plan.toml")), ..BESIDE };
+    assert_eq!(resume(&archive, id, &with, &Stop::new(), &mut |_| {}).unwrap().planned, 0);
+    assert!(planted.exists());
+}
