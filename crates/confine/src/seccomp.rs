@@ -141,6 +141,10 @@ const REFUSED_ALSO: &[libc::c_long] = &[];
 const TO_ITSELF: [libc::c_long; 2] = [libc::SYS_kill, libc::SYS_tgkill];
 /// Requests of ioctl(2) that insert input into the user's terminal.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
+/// Requests of ioctl(2) and fcntl(2) that choose the process or the signal of asynchronous input: with `O_ASYNC`,
+/// the kernel then sends that signal. `FIOSETOWN`, `SIOCSPGRP`; `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`.
+const OWNING_IOCTL: [u32; 2] = [0x8901, 0x8902];
+const OWNING_FCNTL: [u32; 3] = [8, 10, 15];
 /// Flag that a clone(2) must have, while it must have none of [`NEW_NAMESPACES`]: it starts a thread in the
 /// same namespaces.
 const CLONE_THREAD: u32 = 0x0001_0000;
@@ -231,14 +235,13 @@ fn program(allowed_too: &[libc::c_long]) -> Vec<sock_filter> {
         allowed,
         refused,
     ]);
-    program.extend([
-        unless(libc::SYS_ioctl, 5),
-        step(LOAD, 0, 0, SECOND_AT),
-        step(JUMP_EQUAL, 1, 0, TYPING[0]),
-        step(JUMP_EQUAL, 0, 1, TYPING[1]),
-        refused,
-        allowed,
-    ]);
+    let ioctl = [&TYPING[..], &OWNING_IOCTL].concat();
+    for (call, requests) in [(libc::SYS_ioctl, &ioctl[..]), (libc::SYS_fcntl, &OWNING_FCNTL)] {
+        let steps = u8::try_from(2 * requests.len() + 2).expect("a few requests");
+        program.extend([unless(call, steps), step(LOAD, 0, 0, SECOND_AT)]);
+        program.extend(requests.iter().flat_map(|of| [step(JUMP_EQUAL, 0, 1, *of), refused]));
+        program.push(allowed);
+    }
     program.extend([
         unless(libc::SYS_clone, 5),
         step(LOAD, 0, 0, FIRST_AT),

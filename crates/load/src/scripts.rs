@@ -4,7 +4,9 @@ use record::load::ScriptFile;
 
 use crate::error::LoadError;
 #[cfg(feature = "lua")]
-use crate::lua::commands::{Declarations, declarations};
+use crate::lua::commands::{Declarations, declarations, declarations_with};
+#[cfg(feature = "lua")]
+use crate::lua::program::Modules;
 use crate::workload::values::text_of;
 
 /// Length limit of a script.
@@ -29,7 +31,7 @@ impl LuaScript {
         Self::of(file(path, 1)?)
     }
 
-    /// Variant of [`Self::read`] for a script that was read already.
+    /// Variant of [`Self::read`] for a script that was read already. Its modules are read from disk.
     ///
     /// # Errors
     ///
@@ -40,6 +42,27 @@ impl LuaScript {
         let modules = declarations.modules.iter().map(|module| file(module, 0));
         let files = std::iter::once(Ok(script)).chain(modules).collect::<Result<_, _>>()?;
         Ok(Self { files, declarations })
+    }
+
+    /// Variant of [`Self::of`] with the texts of the modules: no other one is loaded.
+    ///
+    /// - `files`: the script, and then its modules.
+    /// - `otherwise`: message for another module.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`], or the script loads another module.
+    ///
+    /// # Panics
+    ///
+    /// `files` is empty.
+    #[cfg(feature = "lua")]
+    pub fn known(files: &[ScriptFile], otherwise: &'static str) -> Result<Self, LoadError> {
+        let [script, modules @ ..] = files else { panic!("the script is the first file") };
+        let known = Modules::of(files, otherwise);
+        let declarations = declarations_with(&script.name, &script.text, Some("run"), known)?;
+        let loaded = declarations.modules.iter().filter_map(|path| modules.iter().find(|m| m.name == *path));
+        Ok(Self { files: std::iter::once(script).chain(loaded).cloned().collect(), declarations })
     }
 
     /// Without Lua, no script is read.
@@ -61,6 +84,20 @@ impl LuaScript {
     pub fn of(ScriptFile { name, .. }: ScriptFile) -> Result<Self, LoadError> {
         let text = format!("{name}: {}", crate::driver::sql::without_lua().text);
         Err(LoadError::ScriptText { text })
+    }
+
+    /// Without Lua, no script is read.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    ///
+    /// # Panics
+    ///
+    /// `files` is empty.
+    #[cfg(not(feature = "lua"))]
+    pub fn known(files: &[ScriptFile], _: &'static str) -> Result<Self, LoadError> {
+        Self::of(files.first().expect("the script is the first file").clone())
     }
 
     /// Checks that the script has these options, and that their values have the right type.

@@ -424,3 +424,120 @@ fn scripts_run_on_postgresql() {
     let sum = || server.ask("bench", "SELECT sum(balance) FROM account").trim().parse().unwrap();
     check_server(&server.url(), &sum);
 }
+
+/// Files in a folder, by name; the script is the first.
+fn files_in(folder: &Path, files: &[(&str, &str)]) -> String {
+    for (name, text) in files {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), text).unwrap();
+    }
+    folder.join(files[0].0).to_str().unwrap().to_owned()
+}
+
+/// A script of a module, of a file and of a chunk, which writes what it has to `notes`.
+fn of_modules(notes: &Path) -> String {
+    format!(
+        "local folder = sysbench.cmdline.script_path:match('(.*/)')
+         local a, b, c = require('own.module'), dofile(folder .. 'old.lua'), loadfile(folder .. 'chunk.lua')()
+         function event() end
+         function thread_init()
+           local f = io.open('{}', 'a')
+           f:write('has ', a, ' ', b, ' ', c, ' ', tostring(package.loaders[3]), '\\n')
+           f:close()
+         end",
+        notes.display()
+    )
+}
+
+#[test]
+fn a_run_has_the_modules_of_its_record_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = dir.path().join("notes");
+    let text = of_modules(&notes);
+    let one = [
+        ("own.lua", &*text),
+        ("own/module.lua", "#!/usr/bin/lua\nreturn 'm1'"),
+        ("old.lua", "return 'd1'"),
+        ("chunk.lua", "return 'l1'"),
+    ];
+    let path = files_in(dir.path(), &one);
+    let files = load::LuaScript::read(&path).unwrap().into_files();
+    let names: Vec<_> =
+        files.iter().map(|file| file.name.strip_prefix(dir.path().to_str().unwrap())).collect();
+    assert_eq!(names, [Some("/own.lua"), Some("/own/module.lua"), Some("/old.lua"), Some("/chunk.lua")]);
+    // The modules are edited after the record was begun.
+    files_in(
+        dir.path(),
+        &[("own/module.lua", "return 'm2'"), ("old.lua", "return 'd2'"), ("chunk.lua", "return 'l2'")],
+    );
+    let scripts = ScriptSettings { files: files.clone(), defines: Vec::new() };
+    support::run(&LoadSettings { scripts, ..script("null:", "", &[], 3) });
+    assert_eq!(of(&lines(&notes), "has"), ["m1 d1 l1 nil"; 2]);
+
+    // As `resume` reads a script: with the texts of the record, found by their ends in another folder.
+    let otherwise = "name the plan";
+    let moved: Vec<ScriptFile> = files
+        .iter()
+        .map(|file| ScriptFile {
+            name: file.name.replace(dir.path().to_str().unwrap(), "/elsewhere"),
+            ..file.clone()
+        })
+        .collect();
+    for files in [&files, &moved] {
+        assert_eq!(load::LuaScript::known(files, otherwise).unwrap().into_files(), *files);
+    }
+    let unknown = load::LuaScript::known(&files[..1], otherwise).unwrap_err().to_string();
+    assert!(unknown.contains("module 'own.module' is not recorded: name the plan"), "{unknown}");
+    // A module that the body does not load has no text in the record.
+    for late in [
+        "require('own.module')",
+        "dofile('chunk.lua')",
+        "assert(loadfile('chunk.lua'))",
+        "package.loadlib('x', 'y')",
+    ] {
+        let failed = failure_of(&format!("function event() {late} end")).to_string();
+        assert!(failed.contains("is not recorded") || failed.contains("loadlib"), "{late}: {failed}");
+    }
+}
+
+/// In a private folder, another user may write a folder.
+#[test]
+fn a_module_below_the_working_folder_that_others_can_change_is_not_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let planted = dir.path().join("planted");
+    let module = format!("io.open('{}', 'w'):close() return 1", planted.display());
+    files_in(
+        dir.path(),
+        &[
+            ("own.lua", "ok, why = pcall(require, 'm')\nfunction event() assert(ok, why) end"),
+            ("src/lua/m.lua", &module),
+            ("m/init.lua", &module),
+        ],
+    );
+    let drive = || {
+        let here = std::env::current_exe().unwrap();
+        let mut command = std::process::Command::new(here);
+        command.args(["--exact", "reads_a_script_in_its_folder", "--nocapture"]).current_dir(dir.path());
+        assert!(command.env("READS_A_SCRIPT", "own.lua").status().unwrap().success());
+        std::fs::remove_file(&planted).is_ok()
+    };
+    let open = |name: &str, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(dir.path().join(name), mode).unwrap();
+    };
+    assert!(drive(), "the control");
+    open("m", 0o777);
+    open("src", 0o777);
+    assert!(!drive(), "it ran what another user can write");
+    open("src", 0o755);
+    open("src/lua/m.lua", 0o666);
+    assert!(!drive(), "it ran what another user can write");
+}
+
+/// The part of the test above that needs another working folder.
+#[test]
+fn reads_a_script_in_its_folder() {
+    if let Ok(name) = std::env::var("READS_A_SCRIPT") {
+        load::LuaScript::read(&name).unwrap();
+    }
+}

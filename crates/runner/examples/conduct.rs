@@ -1,12 +1,13 @@
 //! Conducts a bake-off in a separate process, so a test can kill it.
 //!
 //! `conduct run ARCHIVE PLAN` and `conduct resume ARCHIVE ID` print the bake-off's id on standard output,
-//! then its result.
+//! then its result. `conduct plant ARCHIVE ID` adds a line to the journal, as a stranger may have: the workspace
+//! of `FOLDER`, `MARK` and `GROUP`, for root.
 
 use std::io::Write as _;
 use std::path::Path;
 
-use archive::Archive;
+use archive::{Archive, Step};
 use bakeoff_runner::{Event, Options, Outcome, RunnerError, resume, run};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,6 +38,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "run" => {
             let plan = plan::read(&std::fs::read_to_string(subject)?, subject)?;
             run(&plan, &archive, &options, &stop, &mut tell)
+        }
+        "plant" => {
+            let named = |name| std::env::var(name).unwrap_or_default();
+            let (folder, mark) = (named("FOLDER"), named("MARK"));
+            let control_group = Some(named("GROUP")).filter(|group| !group.is_empty());
+            let step = Step::Workspace { folder, owner: 0, control_group, mark };
+            return Ok(archive.journal(subject.parse()?)?.say(step)?);
         }
         _ => resume(&archive, subject.parse()?, &options, &stop, &mut tell),
     };

@@ -19,7 +19,7 @@ use record::bakeoff::Levels;
 use record::environment::Environment;
 
 use self::cache::Cache;
-pub(crate) use self::rights::{check, commits, contents_again};
+pub(crate) use self::rights::{check, commits, contents_again, repositories};
 use crate::Event;
 use crate::account::Account;
 use crate::error::RunnerError;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use analysis::sequential::Dropped;
-use archive::{Archive, ArchiveError, JournalEvent, Step};
+use archive::{Archive, ArchiveError, Claim, Step};
 use load::Stop;
 use nix::unistd::geteuid;
 use plan::Plan;
@@ -17,7 +17,7 @@ use record::missing::Missing;
 use record::run::{RunHeader, RunId, RunKind};
 
 use crate::account::Account;
-use crate::begun::{archived_plan, plan_file};
+use crate::begun::{archived_plan, as_mended, misled, plan_file};
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::build::{Builder, Content};
@@ -153,24 +153,15 @@ pub fn resume(
     }
     // The journal comes first: its holder has exclusive access to the bake-off.
     let journal = archive.claim(id)?;
-    let bakeoff = archive.bakeoff(id)?;
-    let plan = archived_plan(&bakeoff, options, journal.before())?;
-    let script = unrun_script(&plan, options, journal.before(), &bakeoff);
-    let of = |(of, s): &(Option<String>, UnrunScript)| (of.clone(), s.lines());
-    let (of_script, lines) = script.as_ref().map(of).unwrap_or_default();
-    let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
-    let of_build = build::stranger(&plan, file.as_deref()).filter(|_| options.plan_file.is_none());
-    let stranger = stranger.or(of_script).or(of_build);
-    let lines = lines.into_iter().chain(build::commits(&plan, file.as_deref(), &bakeoff));
-    let was_asked = stranger.is_some();
-    approve(id, stranger, plan.text(), lines, options.trust)?;
-    let (journal, bakeoff) = (rounds::open(journal, on_event)?, archive.bakeoff(id)?);
+    let Agreed { begun, plan, script, file, was_asked } = agreed(archive, (id, stranger), options, &journal)?;
+    let journal = rounds::open(journal, on_event)?;
+    let bakeoff = as_mended(archive, &begun)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?)?;
     let is_over = ledger.next().is_none();
     let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     rounds::clear(&ledger.journal, machine_lock.as_ref(), options, on_event)?;
-    let plan = if is_over { plan } else { with_unrun_script(plan, script?.1, &bakeoff, on_event)? };
+    let plan = if is_over { plan } else { with_unrun_script(plan, script?, (&begun, options), on_event)? };
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
@@ -417,29 +408,54 @@ fn account_of(plan: &Plan) -> Result<Option<Account>, RunnerError> {
     account::choose(plan.server_user()).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })
 }
 
-/// Reads the script in Lua of a bake-off that is resumed, and returns the other user that may change it. If
-/// the user names the plan, its script is the one beside it.
-fn unrun_script(
-    plan: &Plan,
+/// A bake-off as it was read before the user agreed to its list.
+struct Agreed {
+    begun: Bakeoff,
+    plan: Plan,
+    script: Result<UnrunScript, RunnerError>,
+    /// The plan's own file. If the user names the plan, its script and its repositories are beside it.
+    file: Option<PathBuf>,
+    was_asked: bool,
+}
+
+/// Reads a bake-off, and asks about what another user may have written. Runs and writes nothing.
+fn agreed(
+    archive: &Archive,
+    (id, stranger): (RunId, Option<String>),
     options: &Options,
-    journal: &[JournalEvent],
-    bakeoff: &Bakeoff,
-) -> Result<(Option<String>, UnrunScript), RunnerError> {
-    let file = options.plan_file.clone().or_else(|| plan_file(journal));
-    let script = UnrunScript::read(plan, file.as_deref(), bakeoff)?;
-    let stranger = script.stranger().filter(|_| options.plan_file.is_none());
-    Ok((stranger, script))
+    journal: &Claim,
+) -> Result<Agreed, RunnerError> {
+    let begun = archive.bakeoff(id)?;
+    let plan = archived_plan(archive, &begun, options, journal.before())?;
+    let file = options.plan_file.clone().or_else(|| plan_file(journal.before()));
+    let script = UnrunScript::read(&plan, file.as_deref(), &begun);
+    let read = script.as_ref().ok();
+    // The user has named the plan's folder.
+    let is_named = options.plan_file.is_some();
+    let of_files = || {
+        let used = build::repositories(&plan, file.as_deref()).into_iter();
+        let used = used.chain(read.map(UnrunScript::paths).unwrap_or_default());
+        let stranger =
+            read.and_then(UnrunScript::stranger).or_else(|| build::stranger(&plan, file.as_deref()));
+        stranger.or_else(|| misled(archive, &plan, file.as_deref(), used))
+    };
+    let stranger = stranger.or_else(|| if is_named { None } else { of_files() });
+    let was_asked = stranger.is_some();
+    let lines = read.map(UnrunScript::lines).unwrap_or_default();
+    let lines = lines.into_iter().chain(build::commits(&plan, file.as_deref(), &begun));
+    approve(id, stranger, plan.text(), lines, options.trust)?;
+    Ok(Agreed { begun, plan, script, file, was_asked })
 }
 
 /// Runs the body of the script in Lua, if the plan has one.
 fn with_unrun_script(
     plan: Plan,
     script: UnrunScript,
-    bakeoff: &Bakeoff,
+    (bakeoff, options): (&Bakeoff, &Options),
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Plan, RunnerError> {
     tell_script_of_root(&plan, on_event);
-    script.run(plan, bakeoff)
+    script.run(plan, bakeoff, options.plan_file.is_some())
 }
 
 /// Describes the rights of the plan's server and commands.

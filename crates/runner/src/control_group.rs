@@ -165,6 +165,11 @@ impl Drop for ControlGroup {
     }
 }
 
+/// Whether a path has the name of the group that [`ControlGroup::place`] returns for a token.
+pub(crate) fn is_named(path: &Path, token: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_str() == Some(&format!("{PREFIX}{token}")))
+}
+
 /// Ends the control group of a dead process. Returns the number of processes killed.
 ///
 /// - `path`: from the journal, which another user may have written. Only a control group with a name of ours

@@ -252,6 +252,15 @@ pub enum RunnerError {
         /// Owner and commands.
         foreign: Foreign,
     },
+    /// The files of a bake-off changed after they were read.
+    #[error(
+        "{id} cannot be resumed: its plan, its order or its machine changed while `resume` read it; another user \
+         may have changed the files: check them"
+    )]
+    Swapped {
+        /// Id of the bake-off.
+        id: RunId,
+    },
     /// The order that this version draws from the plan is not that of the bake-off.
     #[error(
         "{id} cannot be resumed: this version derives a different order from its plan; finish it with \
@@ -279,6 +288,7 @@ impl RunnerError {
             | Self::Secret { .. }
             | Self::Revision { .. }
             | Self::Untrusted { .. }
+            | Self::Swapped { .. }
             | Self::AnotherOrder { .. }
             | Self::AnotherScript { .. }
             | Self::AnotherBuild { .. }

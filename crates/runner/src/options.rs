@@ -170,7 +170,7 @@ fn other_owner(found: &Metadata) -> Option<String> {
 }
 
 /// Returns the user, other than this one and root, that may change that file or folder.
-fn other_writer(path: &Path, found: &Metadata) -> Option<String> {
+pub(crate) fn other_writer(path: &Path, found: &Metadata) -> Option<String> {
     if let Some(owner) = other_owner(found) {
         return Some(owner);
     }

@@ -17,6 +17,7 @@ use record::run::{Run, RunHeader, RunId, RunKind};
 use record::series::Sample;
 use record::target::mask_text;
 
+use crate::begun;
 use crate::beside::Beside;
 use crate::copies::{Confined, Copies};
 use crate::error::RunnerError;
@@ -99,12 +100,11 @@ pub(crate) fn resume(
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
     let journal = archive.claim(id)?;
-    let bakeoff = archive.bakeoff(id)?;
-    let plan = archived_plan(&bakeoff)?;
+    let first = archive.bakeoff(id)?;
+    let plan = archived_plan(&first)?;
     approve(id, stranger, &plan.text(), [], options.trust)?;
     let journal = open(journal, on_event)?;
-    // As the mended journal has it.
-    let bakeoff = archive.bakeoff(id)?;
+    let bakeoff = begun::as_mended(archive, &first)?;
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     let is_over = ledger.next().is_none();
     let held = if is_over { None } else { Some(Held::take(options)?) };

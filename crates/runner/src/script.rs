@@ -1,7 +1,7 @@
 //! The script in Lua that a plan names.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use load::LuaScript;
 use plan::Plan;
@@ -65,6 +65,12 @@ impl UnrunScript {
         self.0.iter().find_map(|(_, found)| found.stranger.clone())
     }
 
+    /// The paths of the files, without links and as they are named.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let of = |(file, found): &(ScriptFile, TextFile)| [found.path.clone(), PathBuf::from(&file.name)];
+        self.0.iter().flat_map(of).collect()
+    }
+
     /// Lines about the files for the user: path and checksum.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(_, found): &(ScriptFile, TextFile)| {
@@ -74,12 +80,19 @@ impl UnrunScript {
         self.0.iter().map(line).collect()
     }
 
-    /// Runs the body of the script; returns the plan with it.
-    pub(crate) fn run(self, plan: Plan, bakeoff: &Bakeoff) -> Result<Plan, RunnerError> {
-        let Some((script, _)) = self.0.into_iter().next() else { return Ok(plan) };
-        let script = LuaScript::of(script).map_err(|source| RunnerError::Script { source })?;
-        let plan = checked(plan, script)?;
-        // It may have loaded other modules.
+    /// Runs the body of the script with the modules as they were read; returns the plan with it.
+    ///
+    /// - `is_named`: whether the user has named the plan. Before the first trial, its modules are read from disk.
+    pub(crate) fn run(self, plan: Plan, bakeoff: &Bakeoff, is_named: bool) -> Result<Plan, RunnerError> {
+        let files: Vec<ScriptFile> = self.0.into_iter().map(|(file, _)| file).collect();
+        let Some(script) = files.first() else { return Ok(plan) };
+        let knows_modules = files_of_trials(bakeoff).next().is_some();
+        let script = match is_named && !knows_modules {
+            true => LuaScript::of(script.clone()),
+            false => LuaScript::known(&files, "the archive does not have its text; name the plan by --plan"),
+        };
+        let plan = checked(plan, script.map_err(|source| RunnerError::Script { source })?)?;
+        // It may have loaded fewer modules.
         same(bakeoff, &plan.script_files().iter().collect::<Vec<_>>()).map(|()| plan)
     }
 }

@@ -15,7 +15,7 @@ use archive::{JournalEvent, Step};
 use nix::unistd::{Pid, Uid, geteuid};
 use record::bakeoff::Levels;
 
-use crate::account::Account;
+use crate::account::{self, Account};
 use crate::control_group::{self, ControlGroup, Limits};
 use crate::error::RunnerError;
 use crate::log::Log;
@@ -46,7 +46,7 @@ impl Layout {
     /// Returns new names, which cannot be guessed.
     pub(crate) fn fresh(account: Option<Account>) -> Self {
         let mark = random::token();
-        Self { folder: Scratch::fresh_path(), control_group: ControlGroup::place(&mark), mark, account }
+        Self { folder: scratch::path_of(&mark), control_group: ControlGroup::place(&mark), mark, account }
     }
 
     /// Returns the line of the journal.
@@ -268,6 +268,24 @@ fn end(enclosure: &Enclosure, account: Option<Account>) -> Result<(), String> {
     }
 }
 
+/// Names in a line of a journal, which another user may have written.
+struct Named<'a> {
+    folder: &'a Path,
+    owner: u32,
+    control_group: Option<&'a Path>,
+    mark: &'a str,
+}
+
+impl Named<'_> {
+    /// Whether all names are those of one workspace, as [`Layout::fresh`] generates them. Otherwise the folder,
+    /// whose lock shows whether the maker lives, proves nothing about the group and the mark.
+    fn is_one_workspace(&self) -> bool {
+        random::is_token(self.mark)
+            && self.folder == scratch::path_of(self.mark)
+            && self.control_group.is_none_or(|group| control_group::is_named(group, self.mark))
+    }
+}
+
 /// Returns the variable of a factor: `BAKEOFF_buffer_pool` for `buffer-pool`.
 pub(crate) fn variable(factor: &str) -> String {
     format!("BAKEOFF_{}", factor.replace('-', "_"))
@@ -288,22 +306,35 @@ pub(crate) fn variable(factor: &str) -> String {
 pub(crate) fn clear(journal: &[JournalEvent], is_alone: bool) -> Result<Vec<String>, RunnerError> {
     let mut done = Vec::new();
     let left = journal.iter().filter_map(|event| match &event.step {
-        Step::Workspace { folder, owner, control_group, mark } => {
-            Some((Path::new(folder), *owner, control_group.as_deref().map(Path::new), mark))
-        }
+        Step::Workspace { folder, owner, control_group, mark } => Some(Named {
+            folder: Path::new(folder),
+            owner: *owner,
+            control_group: control_group.as_deref().map(Path::new),
+            mark,
+        }),
         _ => None,
     });
     let left: Vec<_> = left.collect();
-    for (at, (folder, owner, control_group, mark)) in left.iter().enumerate() {
-        let found = Left::open(folder, *owner);
+    for (at, named) in left.iter().enumerate() {
+        let Named { folder, owner, control_group, mark } = *named;
+        if !named.is_one_workspace() {
+            let what =
+                "has another name than its processes: it is not removed, and they are not ended; check it";
+            let is_there = std::fs::symlink_metadata(folder).is_ok();
+            done.extend(is_there.then(|| format!("{} {what}", folder.display())));
+            continue;
+        }
+        let found = Left::open(folder, owner);
         if matches!(found, Left::Held) || (!is_alone && !matches!(found, Left::Ours(_))) {
             done.extend(found.remove(folder));
             continue;
         }
+        // No journal names another user whose processes are ended.
+        let owner = Some(owner).filter(|owner| account::is_ours_to_clear(*owner));
         // The folder is removed last: if it is gone, the rest is too.
         let may_live = at + 1 == left.len() || !matches!(found, Left::Gone);
         let by_group = control_group.map_or(Ok(0), control_group::end_left);
-        let by_mark = if may_live { Strays::left(mark, Some(*owner)).end() } else { Ok(0) };
+        let by_mark = if may_live { Strays::left(mark, owner).end() } else { Ok(0) };
         let problems: Vec<String> =
             [&by_group, &by_mark].into_iter().filter_map(|r| r.clone().err()).collect();
         if !problems.is_empty() {
@@ -453,6 +484,53 @@ mod tests {
         assert!(says(&planted, &planted).contains("removed") && !planted.exists());
         victim.kill().unwrap();
         victim.wait().unwrap();
+    }
+
+    /// The journal has the folder of a dead process, and the group and the mark of one that lives.
+    #[test]
+    fn a_journal_that_mixes_the_names_of_two_workspaces_ends_neither() {
+        let _alone = crate::strays::alone();
+        let live = Layout::fresh(None);
+        let workspace = Workspace::open(live.clone(), Inherit::Little, &Levels::new()).unwrap();
+        let pid = escaped(&workspace);
+        let mixed = |change: &dyn Fn(&mut Layout)| {
+            let mut layout = Layout::fresh(None);
+            let dead = Scratch::make(&layout.folder, None).unwrap();
+            dead.let_go();
+            change(&mut layout);
+            for is_alone in [true, false] {
+                let said = clear(&journal(&layout), is_alone).unwrap().join("; ");
+                assert!(Stat::of(pid).is_ok(), "{said}");
+                assert!(said.contains("is not removed") && dead.path().exists(), "{said}");
+            }
+        };
+        mixed(&|layout| layout.mark.clone_from(&live.mark));
+        mixed(&|layout| layout.control_group.clone_from(&live.control_group));
+        mixed(&|layout| *layout = Layout { folder: layout.folder.clone(), ..live.clone() });
+        // The folder is gone, or elsewhere; and a text that no process of ours has as its mark.
+        for (folder, mark) in [
+            (scratch::path_of(&random::token()), live.mark.clone()),
+            (PathBuf::from("/").join(live.folder.file_name().unwrap()), live.mark.clone()),
+            (scratch::path_of(""), String::new()),
+        ] {
+            let layout = Layout { folder, mark, ..live.clone() };
+            assert_eq!(clear(&journal(&layout), true).unwrap(), Vec::<String>::new());
+            assert!(Stat::of(pid).is_ok());
+        }
+        // The server has opened its folder to others: the lock counts all the same.
+        let open = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&live.folder, mode).unwrap();
+        };
+        open(0o755);
+        assert!(clear(&journal(&live), true).unwrap().join("; ").contains("a process that lives holds"));
+        assert!(Stat::of(pid).is_ok());
+        // The control: the names of one workspace whose maker has died.
+        open(0o700);
+        workspace.scratch.let_go();
+        std::mem::forget(workspace);
+        assert!(clear(&journal(&live), true).unwrap().join("; ").contains("killed"));
+        assert!(Stat::of(pid).is_err());
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn attack(script: &str) -> Option<Output> {
         })
         && Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|s| s.success());
     if !can {
-        println!("skipped: not root, or no mount namespaces");
+        skip("not root, or no mount namespaces");
         return None;
     }
     let here = std::env::current_exe().expect("a test knows where it is");
@@ -73,6 +73,14 @@ PLAN
         .output()
         .unwrap();
     Some(output)
+}
+
+/// Reports that a test does not run. A machine that tests changes as root has all that it needs: there, this is a
+/// failure.
+fn skip(why: &str) {
+    let is_ci = std::env::var("CI").is_ok_and(|is| is == "true");
+    assert!(!(is_ci && nix::unistd::geteuid().is_root()), "not skipped as root with CI=true: {why}");
+    println!("skipped: {why}");
 }
 
 fn said(output: &Output) -> String {
@@ -187,7 +195,7 @@ fn root_a_database_of_a_shipped_plan_writes_no_file_for_others() {
     let plan: PathBuf =
         [env!("CARGO_MANIFEST_DIR"), "../../plans/mariadb-allocators-short.toml"].iter().collect();
     if Command::new("sh").args(["-c", "command -v mariadbd"]).output().is_ok_and(|o| !o.status.success()) {
-        println!("skipped: mariadbd is not installed");
+        skip("mariadbd is not installed");
         return;
     }
     let Some(output) = attack(&format!(
@@ -251,18 +259,26 @@ prepare = "none"
 warm-up = { min = "20ms" }
 measure = { time = "100ms", interval = "100ms" }
 [phases.setup]
-run = "test {instance} = 2 || (rmdir {scratch}/../2 && ln -s /tmp/root/project {scratch}/../2)"
+run = """
+test {instance} = 2 && exit
+rmdir {scratch}/../2 && ln -s /tmp/root/project {scratch}/../2 && touch /tmp/open/linked
+until test -e /tmp/open/looked; do sleep 0.01; done"""
 TWO
-        $CONDUCT run /tmp/root/archive /tmp/root/two.toml >/tmp/root/out 2>&1 || true
-        cat /tmp/root/out; cat /tmp/open/at.*
+        $CONDUCT run /tmp/root/archive /tmp/root/two.toml >/tmp/root/out 2>&1 & conduct=$!
+        until test -e /tmp/open/linked; do sleep 0.01; kill -0 $conduct || break; done
+        # The control: what enters the folder by its name is led elsewhere.
+        (cd /tmp/bakeoff-*/2 && echo "control $(pwd -P)")
+        as_nobody touch /tmp/open/looked
+        wait $conduct || true
+        cat /tmp/root/out; for at in /tmp/open/at.*; do echo "at $(cat $at)"; done
         "#,
     ) else {
         return;
     };
     let said = said(&output);
-    assert!(!said.contains("/tmp/root/project"), "{said}");
+    assert!(said.contains("control /tmp/root/project\n") && !said.contains("at /tmp/root"), "{said}");
     // The folder that bakeoff made for it is gone by now, and the instance is in it.
-    assert_eq!(said.matches("/tmp/bakeoff-").count(), 2, "{said}");
+    assert_eq!(said.matches("at /tmp/bakeoff-").count(), 2, "{said}");
 }
 
 /// A repository with a plan that builds from it, interrupted before it has built: `go` is missing.
@@ -297,6 +313,22 @@ BUILT
 fn root_a_repository_that_others_can_change_is_not_built_from() {
     let Some(output) = attack(&format!(
         r#"{BUILDS}
+        # A repository with loose objects, a pack, a tag, a remote, a linked work tree and objects of another one.
+        git gc -q; git tag one; git update-ref refs/remotes/origin/main HEAD; git commit -q --allow-empty -m two
+        git init -q --bare ../other; realpath ../other/objects >.git/objects/info/alternates
+        git worktree add -q ../linked
+        find . | grep -v -e hooks/ -e '^./.git$' | sort >/tmp/root/paths; echo ../other/objects/pack >>/tmp/root/paths
+        rm /tmp/root/go; id=$($CONDUCT run /tmp/root/archive /tmp/root/built.toml 2>/dev/null | head -1)
+        while read -r path; do
+            mode=$(stat -c %a "$path"); chmod o+w "$path"
+            begin </dev/null | grep -q 'root does not build from .*any user: ' || echo "trusted $path"
+            chmod "$mode" "$path"
+        done </tmp/root/paths
+        wc -l </tmp/root/paths; echo checked
+        sed 's/"source"/"linked"/' /tmp/root/built.toml >/tmp/root/linked.toml
+        chmod o+w ../linked/.git
+        $CONDUCT run /tmp/root/other /tmp/root/linked.toml 2>&1 | grep -q 'root does not build from .*any user: ' && echo link
+        chmod o-w ../linked/.git; touch /tmp/root/go
         for path in . .git .git/config .git/info .git/info/attributes .git/objects .git/HEAD .git/refs; do
             mode=$(stat -c %a $path)
             chmod o+w $path
@@ -315,7 +347,10 @@ fn root_a_repository_that_others_can_change_is_not_built_from() {
         return;
     };
     let said = said(&output);
+    assert!(!said.contains("trusted "), "{said}");
     for (what, times) in [
+        ("checked\n", 1),
+        ("link\n", 1),
         ("asked\n", 8),
         ("refused\n", 8),
         ("not-begun\n", 8),
@@ -382,18 +417,38 @@ fn root_a_copied_journal_ends_no_live_bakeoff() {
         cp -r /tmp/root/archive /tmp/root/copy
         $CONDUCT resume /tmp/root/copy $id 2>&1 || echo busy
         kill -0 $server && test -e "$folder/user" && echo lives-alone
+        # It also names a folder that a dead process of root left, with the mark and the group of the live one.
+        named() { grep -o "\"$1\":\"[^\"]*" /tmp/root/archive/bakeoffs/$id/events.jsonl | head -1 | cut -d'"' -f4; }
+        dead=/tmp/bakeoff-00000000000000000000000000000000; mkdir -m 0700 $dead
+        FOLDER=$dead MARK=$(named mark) GROUP=$(named control_group) $CONDUCT plant /tmp/root/copy $id >/dev/null
         env -u BAKEOFF_MACHINE_LOCK $CONDUCT resume /tmp/root/copy $id >/tmp/root/out2 2>&1 & second=$!
         until test "$(ls /tmp/open/look.* | wc -l)" = 2; do kill -0 $second; sleep 0.01; done
         kill -0 $server && test -e "$folder/user" && echo lives-beside
         as_nobody touch /tmp/open/looked
         wait $first && cat /tmp/root/out
-        wait $second; ls -d /tmp/bakeoff-* 2>/dev/null || echo nothing-left
+        wait $second; rmdir $dead && echo dead-stays; ls -d /tmp/bakeoff-* 2>/dev/null || echo nothing-left
+        # The control: the names of one workspace, which no process holds.
+        mark=11111111111111111111111111111111; mkdir -m 0700 /tmp/bakeoff-$mark
+        BAKEOFF_SERIES=$mark sleep 60 & left=$!
+        FOLDER=/tmp/bakeoff-$mark MARK=$mark GROUP= $CONDUCT plant /tmp/root/copy $id >/dev/null
+        env -u BAKEOFF_MACHINE_LOCK $CONDUCT resume /tmp/root/copy $id
+        wait $left || echo control-ended
+        test -e /tmp/bakeoff-$mark || echo control-removed
         "#,
     ) else {
         return;
     };
     let said = said(&output);
-    for what in ["busy\n", "lives-alone\n", "lives-beside\n", "failed: 0, planned: 0", "nothing-left\n"] {
+    for what in [
+        "busy\n",
+        "lives-alone\n",
+        "lives-beside\n",
+        "failed: 0, planned: 0",
+        "dead-stays\n",
+        "nothing-left\n",
+        "control-ended\n",
+        "control-removed\n",
+    ] {
         assert!(said.contains(what), "{what}: {said}");
     }
 }

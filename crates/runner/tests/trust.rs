@@ -10,10 +10,9 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock};
 
 use archive::Archive;
-use bakeoff_runner::{Foreign, Options, RunnerError, resume, run};
+use bakeoff_runner::{Options, RunnerError, resume, run};
 use load::Stop;
 use record::bakeoff::TrialState;
 use record::run::{RunId, RunState};
@@ -327,43 +326,6 @@ fn root_what_another_user_owns_is_not_run_unasked() {
     assert!(planted.exists());
     let states: Vec<_> = archive.bakeoff(id).unwrap().attempts.iter().map(|a| a.state).collect();
     assert!(states.iter().all(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)), "{states:?}");
-}
-
-/// Commands that were shown to the user, and a plan that replaces the shown one while the user reads.
-static SHOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-static SWAP: OnceLock<(PathBuf, String)> = OnceLock::new();
-
-#[test]
-fn root_the_commands_that_were_shown_are_the_ones_that_run() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: not root");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let archive = Archive::open(&folder.path().join("archive")).unwrap();
-    let (approved, swapped) = (folder.path().join("approved"), folder.path().join("swapped"));
-    // A key and a value in spellings that a search for words would miss.
-    let text = format!(
-        "{PLAN}\n[values.planted_count]\n\"r\\u0075n\" = \"\"\"\ntouch {}; echo 1\"\"\"\n",
-        approved.display()
-    );
-    let stop = Stop::new();
-    stop.request();
-    let id = run(&plan::read(&text, "x").unwrap(), &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
-    let file = archive.bakeoff_dir(id).join("plan.toml");
-    std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
-    SWAP.set((file, text.replace("/approved", "/swapped"))).unwrap();
-    let trust = |foreign: &Foreign| {
-        let (file, text) = SWAP.get().unwrap();
-        std::fs::write(file, text).unwrap();
-        SHOWN.lock().unwrap().clone_from(&foreign.commands);
-        true
-    };
-    // The swapped file counts as damaged when it is read again at the end.
-    let _ = resume(&archive, id, &Options { trust, ..BESIDE }, &Stop::new(), &mut |_| {});
-    let command = format!("values.planted_count.run = \"touch {}; echo 1\"", approved.display());
-    assert!(SHOWN.lock().unwrap().contains(&command), "{:?}", SHOWN.lock().unwrap());
-    assert!(approved.exists() && !swapped.exists());
 }
 
 /// A bake-off of a script in Lua, interrupted after `trials` of its two trials. The script writes `planted`

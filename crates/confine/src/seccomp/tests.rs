@@ -116,3 +116,55 @@ fn programs_and_sockets_are_refused_and_files_and_threads_are_not() {
         assert_eq!(std::thread::spawn(|| 7).join().expect("a thread"), 7);
     });
 }
+
+/// The kernel sends a signal for input to the process that a descriptor names.
+#[test]
+fn no_signal_is_sent_by_way_of_input() {
+    let mut victim = std::process::Command::new("sleep").arg("1000").spawn().expect("a process");
+    let call = |call: libc::c_long, fd: i32, request: libc::c_long, argument: libc::c_long| {
+        // SAFETY: the pointers among the arguments are to values that live.
+        let result = unsafe { libc::syscall(call, fd, request, argument) };
+        if result == -1 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
+    };
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    let [input, output] = ends;
+    let pid = libc::c_long::from(victim.id().cast_signed());
+    let owner = [libc::c_int::from(1_u8), victim.id().cast_signed()];
+    let int = victim.id().cast_signed();
+    let name = || {
+        [
+            call(libc::SYS_fcntl, input, libc::F_SETOWN.into(), pid),
+            call(libc::SYS_fcntl, input, 15, owner.as_ptr().addr().cast_signed() as libc::c_long),
+            call(libc::SYS_fcntl, input, 10, libc::SIGTERM.into()),
+        ]
+    };
+    let of_terminal = || {
+        [0x8901, 0x8902].map(|request| {
+            call(libc::SYS_ioctl, input, request, (&raw const int).addr().cast_signed() as libc::c_long)
+        })
+    };
+    let attack = || {
+        let named = name();
+        let flags = libc::O_ASYNC | libc::O_NONBLOCK;
+        assert_eq!(call(libc::SYS_fcntl, input, libc::F_SETFL.into(), flags.into()), 0);
+        // SAFETY: one byte from a text.
+        assert_eq!(unsafe { libc::write(output, b"x".as_ptr().cast(), 1) }, 1);
+        named
+    };
+    let is_confined = confined(|| {
+        assert_eq!(attack(), [libc::EPERM; 3]);
+        assert_eq!(of_terminal(), [libc::EPERM; 2]);
+        // SAFETY: a call without pointers.
+        assert!(unsafe { libc::fcntl(input, libc::F_GETFD) } >= 0, "other requests are answered");
+    });
+    if is_confined {
+        assert_eq!(victim.try_wait().expect("a child"), None, "a confined thread has sent a signal");
+    }
+    // The control.
+    assert_ne!(of_terminal()[0], libc::EPERM);
+    assert_eq!(attack(), [0; 3]);
+    let ended = victim.wait().expect("a child");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGTERM));
+}

@@ -16,7 +16,7 @@ use crate::driver::hosts::Hosts;
 use crate::error::LoadError;
 use crate::lua::commands::{self, Hooks, Looked, Reporter};
 use crate::lua::context::{Context, Counts};
-use crate::lua::program::{Failed, Output, Program};
+use crate::lua::program::{Failed, Modules, Output, Program};
 use crate::lua::state::Report;
 use crate::schedule::clock::to_ns;
 use crate::workload::tables::Prepared;
@@ -92,7 +92,9 @@ pub(crate) fn script_command(
         let cuts = armed(&aside.cut);
         for host in hosts.all() {
             let server = host.driver.script().and_then(|program| program.server.clone());
-            let program = Program::new(&settings, command.as_deref(), server);
+            let mut program = Program::new(&settings, command.as_deref(), server);
+            // A command alone has no record.
+            program.modules = Modules::OnDisk;
             commands::execute(&program, &cuts).map_err(|error| host.fails(error))?;
         }
         Ok(())

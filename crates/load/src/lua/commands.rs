@@ -8,7 +8,7 @@ use std::thread;
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::error::LoadError;
 use crate::lua::options::{Declared, usual};
-use crate::lua::program::{Failed, Program};
+use crate::lua::program::{Failed, Modules, Program};
 use crate::lua::state::{Ended, NO_DRIVER, Report, ScriptError, Seat, State};
 
 /// Declarations of a script.
@@ -32,7 +32,17 @@ pub struct Declarations {
 ///
 /// The script is not Lua, or its body fails.
 pub fn declarations(name: &str, text: &str, command: Option<&str>) -> Result<Declarations, LoadError> {
-    let program = Program::to_describe(name, text, command);
+    declarations_with(name, text, command, Modules::OnDisk)
+}
+
+/// Variant of [`declarations`] with the modules that the script may load.
+pub(crate) fn declarations_with(
+    name: &str,
+    text: &str,
+    command: Option<&str>,
+    modules: Modules,
+) -> Result<Declarations, LoadError> {
+    let program = Program::to_describe(name, text, command, modules);
     let read = || -> Result<Declarations, ScriptError> {
         let (state, outcome) = State::load(&program, &Seat::default())?;
         match outcome {

@@ -728,22 +728,80 @@ function calls.hook(name, stat)
    return not is_well and text_of(problem) or nil
 end
 
--- The files that `require` reads, for the record of the run.
+-- The files that `require`, `dofile` and `loadfile` read, for the record of the run. A run has the recorded texts instead.
 do
-   local files = {}
-   local find = package.loaders[2]
-   package.loaders[2] = function(name)
-      for form in package.path:gmatch("[^;]+") do
-         local path = form:gsub("?", (name:gsub("%.", "/")))
-         local file = io.open(path, "r")
-         if file then
-            file:close()
-            files[#files + 1] = path
-            break
+   local known, files, is_listed = facts.modules, {}, {}
+   local load_file = loadfile
+
+   -- The path of a recorded file: that one, or the only one with the same end, since the record may have another folder.
+   local function recorded(path, ending)
+      if known[path] then return path end
+      local found
+      for name in pairs(known) do
+         if name == ending or name:sub(-#ending - 1) == "/" .. ending then
+            if found then return nil end
+            found = name
          end
       end
-      return find(name)
+      return found
    end
+
+   local function load_path(path)
+      if not is_listed[path] then
+         is_listed[path] = true
+         files[#files + 1] = path
+      end
+      if known then return loadstring(known[path], "@" .. path) end
+      return load_file(path)
+   end
+
+   local function is_there(path)
+      local file = io.open(path, "r")
+      if file then file:close() end
+      return file ~= nil and not facts.is_planted(path)
+   end
+
+   local function find(name)
+      local file, tried = name:gsub("%.", "/"), {}
+      for form in package.path:gmatch("[^;]+") do
+         local path = form:gsub("?", function() return file end)
+         if known and known[path] or not known and is_there(path) then return path end
+         tried[#tried + 1] = "\n\tno file '" .. path .. "'"
+      end
+      local path = known and (recorded(file .. ".lua", file .. ".lua") or recorded(file .. "/init.lua", file .. "/init.lua"))
+      return path, table.concat(tried)
+   end
+
+   package.loaders[2] = function(name)
+      local path, tried = find(name)
+      if path == nil and known then error("module '" .. name .. "' is not recorded: " .. facts.otherwise, 0) end
+      if path == nil then return tried end
+      local body, problem = load_path(path)
+      if body == nil then error("error loading module '" .. name .. "' from file '" .. path .. "':\n\t" .. problem, 0) end
+      return body
+   end
+
+   if known then
+      -- Native modules have no text that a record could hold.
+      package.loaders[3], package.loaders[4], package.loadlib = nil, nil, nil
+   end
+
+   function loadfile(path)
+      if not known then
+         if path == nil then return load_file() end
+         return load_path(path)
+      end
+      local found = path and recorded(path, path:match("[^/]*$"))
+      if found == nil then return nil, tostring(path) .. " is not recorded: " .. facts.otherwise end
+      return load_path(found)
+   end
+
+   function dofile(path)
+      local body, problem = loadfile(path)
+      if body == nil then error(problem, 0) end
+      return body()
+   end
+
    function calls.files() return files end
 end
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use record::clock::WallAnchor;
-use record::load::LoadSettings;
+use record::load::{LoadSettings, ScriptFile};
 
 use crate::lua::context::{Counters, Counts};
 use crate::lua::laws::Unique;
@@ -17,6 +17,9 @@ use crate::schedule::random::Random;
 
 /// Separates the random streams of states from those of events.
 const STATE_SALT: u64 = 0x006c_7561;
+
+/// Message for a module that the body of a script did not load when it was read.
+const LATE: &str = "load it in the script's body: a run has only the modules in its record, and none in C";
 
 /// Place of the text that scripts print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +58,33 @@ fn output() -> Output {
     }
 }
 
+/// Texts of the files that a script loads with `require`, `dofile` and `loadfile`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Modules {
+    /// They are read from disk, as sysbench does.
+    OnDisk,
+    /// Only these, by path, are loaded: the record of the run has their texts.
+    Known {
+        texts: Vec<(String, String)>,
+        /// Message for another one.
+        otherwise: &'static str,
+    },
+}
+
+impl Modules {
+    /// The modules of a run: the files after the script.
+    pub(crate) fn of(files: &[ScriptFile], otherwise: &'static str) -> Self {
+        let texts = files.iter().skip(1).map(|file| (file.name.clone(), without_shebang(&file.text)));
+        Self::Known { texts: texts.collect(), otherwise }
+    }
+}
+
 /// A script, what it was given, and what its states share.
 pub(crate) struct Program {
     /// Name of the file, as the user wrote it.
     pub(crate) name: String,
     pub(crate) text: String,
+    pub(crate) modules: Modules,
     /// Options that were given: name and value.
     pub(crate) given: Vec<(String, String)>,
     /// Options that every script has, from the settings of the load.
@@ -105,6 +130,7 @@ impl Program {
         Self {
             name: file.name.clone(),
             text: without_shebang(&file.text),
+            modules: Modules::of(&settings.scripts.files, LATE),
             given: settings.scripts.defines.clone(),
             common: common(settings, server.as_deref()),
             command: command.map(str::to_owned),
@@ -121,10 +147,11 @@ impl Program {
     }
 
     /// A script of which only the declarations matter.
-    pub(crate) fn to_describe(name: &str, text: &str, command: Option<&str>) -> Self {
+    pub(crate) fn to_describe(name: &str, text: &str, command: Option<&str>, modules: Modules) -> Self {
         Self {
             name: name.to_owned(),
             text: without_shebang(text),
+            modules,
             given: Vec::new(),
             common: OptionValues::default(),
             command: command.map(str::to_owned),
@@ -286,6 +313,12 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
     values
 }
 
+/// Whether another user can change a module below the working folder: the file, or a folder on the way.
+pub(crate) fn is_planted(path: &str) -> bool {
+    let below = Path::new(path).ancestors().take_while(|at| *at != Path::new("."));
+    path.starts_with("./") && below.into_iter().any(|at| is_shared(at, None))
+}
+
 /// Whether another user than this one and root can create files in a folder.
 ///
 /// - `author`: another user that may own it.
@@ -311,7 +344,7 @@ mod tests {
         let name = name.replace("FOLDER", folder.path().to_str().unwrap());
         std::fs::write(folder.path().join(&name), "x()").unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-        let program = Program::to_describe(&name, "x()", Some("run"));
+        let program = Program::to_describe(&name, "x()", Some("run"), Modules::OnDisk);
         (folder, program)
     }
 
@@ -330,7 +363,7 @@ mod tests {
         assert!(path.starts_with("/x/?.lua;./?.lua;") && path.ends_with(";/y"), "{path}");
         let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua".to_owned()));
         assert_eq!(path, "/x/?.lua");
-        let program = Program::to_describe("x", "#!/usr/bin/env sysbench\nx()", Some("run"));
+        let program = Program::to_describe("x", "#!/usr/bin/env sysbench\nx()", Some("run"), Modules::OnDisk);
         assert_eq!(program.text, "--#!/usr/bin/env sysbench\nx()");
     }
 

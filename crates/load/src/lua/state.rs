@@ -11,7 +11,7 @@ use crate::lua::calls::{ADDRESSES, Calls};
 use crate::lua::context::{Context, Counts};
 use crate::lua::machine::Machine;
 use crate::lua::options::{Declared, Kind, OptionValue, OptionValues, usual};
-use crate::lua::program::{Failed, Output, Program};
+use crate::lua::program::{Failed, Modules, Output, Program, is_planted};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -327,6 +327,11 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
     facts.set("path", path)?;
     facts.set("cpath", native_path)?;
     facts.set("unsearched", program.unsearched(here))?;
+    facts.set("is_planted", lua.create_function(|_, path: String| Ok(is_planted(&path)))?)?;
+    if let Modules::Known { texts, otherwise } = &program.modules {
+        facts.set("modules", lua.create_table_from(texts.iter().map(|(name, text)| (&**name, &**text)))?)?;
+        facts.set("otherwise", *otherwise)?;
+    }
     facts.set("tid", seat.thread)?;
     facts.set("version", VERSION)?;
     facts.set("version_string", concat!("sysbench 1.0.20 (bakeoff ", env!("CARGO_PKG_VERSION"), ")"))?;

@@ -7,7 +7,7 @@
 //! them. Root's own output has separate keys: root runs nothing that an account built.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use load::Stop;
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, readlinkat};
 use nix::sys::stat::Mode;
-use nix::unistd::geteuid;
+use nix::unistd::{Whence, geteuid, lseek};
 
 use crate::account::Account;
 use crate::options::other_writer_on;
@@ -28,6 +29,9 @@ use crate::{random, scratch};
 
 /// Folder of the cache in the user's cache folder.
 const NAME: &str = "bakeoff/builds";
+
+/// Size limit of the output of one build.
+const OUTPUT_BYTES_MAX: u64 = 32 << 30;
 
 /// Cache folder of root: that of its home is closed to the accounts of servers.
 const OF_ROOT: &str = "/var/cache";
@@ -154,20 +158,32 @@ impl Place<'_> {
 
     /// Gives the folder to later bake-offs, under a key. All processes of its account have ended.
     pub(super) fn publish(self, key: &str) -> Result<PathBuf, String> {
-        let failed = |e: io::Error| format!("cannot keep what was built in {}: {e}", self.path.display());
+        self.publish_at_most(key, OUTPUT_BYTES_MAX)
+    }
+
+    fn publish_at_most(self, key: &str, bytes_max: u64) -> Result<PathBuf, String> {
+        let new = self.cache.folder.join(format!("{}.key", self.name));
+        if let Err(why) = self.keep(key, &new, bytes_max) {
+            let text = format!("cannot keep what was built in {}: {why}", self.path.display());
+            let _ = fs::remove_file(&new);
+            self.remove();
+            return Err(text);
+        }
+        Ok(self.path)
+    }
+
+    fn keep(&self, key: &str, new: &Path, bytes_max: u64) -> io::Result<()> {
         if geteuid().is_root() {
             let theirs = self.path.with_file_name(format!("{}.theirs", self.name));
-            fs::rename(&self.path, &theirs).map_err(failed)?;
-            let copied = copy(&theirs, &self.path, self.cache.account);
+            fs::rename(&self.path, &theirs)?;
+            let copied = copy(&theirs, &self.path, self.cache.account, bytes_max);
             let _ = scratch::remove_tree(&theirs);
-            copied.map_err(failed)?;
+            copied?;
         }
-        let new = self.cache.folder.join(format!("{}.key", self.name));
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
-        writeln!(file, "{}", self.name).and_then(|()| file.sync_all()).map_err(failed)?;
-        fs::rename(&new, self.cache.folder.join(self.cache.file_of(key))).map_err(failed)?;
-        Ok(self.path)
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
+        writeln!(file, "{}", self.name)?;
+        file.sync_all()?;
+        fs::rename(new, self.cache.folder.join(self.cache.file_of(key)))
     }
 }
 
@@ -188,12 +204,20 @@ const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O
 /// bits and times.
 ///
 /// - `owner`: the account that built it. A file of another user, or one with a second name, is refused.
-fn copy(from: &Path, to: &Path, owner: Option<Account>) -> io::Result<()> {
-    copy_open(&nix::fcntl::open(from, FOLDER, Mode::empty())?, from, to, owner)
+/// - `bytes_max`: size limit of the copy.
+fn copy(from: &Path, to: &Path, owner: Option<Account>, mut bytes_max: u64) -> io::Result<()> {
+    copy_open(&nix::fcntl::open(from, FOLDER, Mode::empty())?, (from, to), owner, &mut bytes_max)
 }
 
 /// Variant of [`copy`] with a folder that is held open; `shown` names it in messages.
-fn copy_open(from: &OwnedFd, shown: &Path, to: &Path, owner: Option<Account>) -> io::Result<()> {
+///
+/// - `left`: bytes that may still be copied. Each entry counts as one block.
+fn copy_open(
+    from: &OwnedFd,
+    (shown, to): (&Path, &Path),
+    owner: Option<Account>,
+    left: &mut u64,
+) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(to)?;
     for entry in fs::read_dir(format!("/proc/self/fd/{}", from.as_raw_fd()))? {
         let entry = entry?;
@@ -203,6 +227,9 @@ fn copy_open(from: &OwnedFd, shown: &Path, to: &Path, owner: Option<Account>) ->
             let what = format!("{} {why}", shown.display());
             Err(io::Error::new(io::ErrorKind::InvalidInput, what))
         };
+        let too_large = || refused("makes the output larger than 32 GiB");
+        let Some(rest) = left.checked_sub(BLOCK) else { return too_large() };
+        *left = rest;
         if kind.is_symlink() {
             symlink(readlinkat(from, name.as_os_str())?, copy_of)?;
             continue;
@@ -217,7 +244,7 @@ fn copy_open(from: &OwnedFd, shown: &Path, to: &Path, owner: Option<Account>) ->
             return refused("does not belong to the account that built it");
         }
         if found.is_dir() {
-            copy_open(&source.into(), &shown, &copy_of, owner)?;
+            copy_open(&source.into(), (&shown, &copy_of), owner, left)?;
         } else if !found.is_file() {
             return refused("is neither a file, a folder nor a link");
         } else if owner.is_some() && found.nlink() != 1 {
@@ -225,16 +252,101 @@ fn copy_open(from: &OwnedFd, shown: &Path, to: &Path, owner: Option<Account>) ->
         } else {
             let runs = found.permissions().mode() & 0o111 != 0;
             let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy_of)?;
-            io::copy(&mut source, &mut target)?;
+            if !copy_data(&mut source, &mut target, found.len(), left)? {
+                return too_large();
+            }
             target.set_permissions(Permissions::from_mode(if runs { 0o755 } else { 0o644 }))?;
         }
     }
     fs::set_permissions(to, Permissions::from_mode(0o755))
 }
 
+/// Size of a block on disk.
+const BLOCK: u64 = 4_096;
+
+/// Copies the data of a file and leaves out its holes, which take no space. Returns `false` if the data are more
+/// than `left`.
+fn copy_data(source: &mut File, target: &mut File, length: u64, left: &mut u64) -> io::Result<bool> {
+    let seek = |file: &File, to: u64, whence| match lseek(file, i64::try_from(to).unwrap_or(i64::MAX), whence)
+    {
+        Ok(at) => Ok(Some(at.unsigned_abs())),
+        Err(Errno::ENXIO) => Ok(None),
+        Err(why) => Err(io::Error::from(why)),
+    };
+    let mut at = 0;
+    while let Some(begin) = seek(source, at, Whence::SeekData)?.filter(|begin| *begin < length) {
+        let end = seek(source, begin, Whence::SeekHole)?.unwrap_or(length).min(length);
+        let Some(rest) = left.checked_sub(end - begin) else { return Ok(false) };
+        *left = rest;
+        source.seek(io::SeekFrom::Start(begin))?;
+        target.seek(io::SeekFrom::Start(begin))?;
+        io::copy(&mut source.take(end - begin), target)?;
+        at = end;
+    }
+    target.set_len(length)?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALL: u64 = u64::MAX;
+
+    #[test]
+    fn a_copy_takes_no_more_space_than_the_output_and_no_more_than_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("from");
+        fs::create_dir(&from).unwrap();
+        let mut sparse = File::create(from.join("sparse")).unwrap();
+        for at in [0, 64 << 20, 200 << 20] {
+            sparse.seek(io::SeekFrom::Start(at)).unwrap();
+            sparse.write_all(b"data").unwrap();
+        }
+        sparse.set_len(256 << 20).unwrap();
+        fs::write(from.join("empty"), "").unwrap();
+        let to = folder.path().join("to");
+        copy(&from, &to, None, 1 << 20).unwrap();
+        let found = fs::metadata(to.join("sparse")).unwrap();
+        assert_eq!(found.len(), 256 << 20);
+        assert!(found.blocks() * 512 <= 1 << 20, "{} blocks", found.blocks());
+        assert!(fs::read(to.join("sparse")).unwrap() == fs::read(from.join("sparse")).unwrap());
+        assert_eq!(fs::read(to.join("empty")).unwrap(), b"");
+        // More data, and more files, than the limit.
+        fs::write(from.join("data"), vec![1; 2 << 20]).unwrap();
+        let refused = |to: &str| copy(&from, &folder.path().join(to), None, 1 << 20).unwrap_err().to_string();
+        assert!(refused("data").contains("larger than"), "{}", refused("data2"));
+        fs::remove_file(from.join("data")).unwrap();
+        for i in 0..256 {
+            fs::write(from.join(i.to_string()), "").unwrap();
+        }
+        assert!(refused("files").contains("larger than"), "{}", refused("files2"));
+    }
+
+    #[test]
+    fn root_output_that_cannot_be_kept_leaves_nothing() {
+        if !geteuid().is_root() {
+            println!("skipped: not root");
+            return;
+        }
+        let (_folder, cache) = cache();
+        let names = || fs::read_dir(&cache.folder).unwrap().count();
+        let place = cache.place().unwrap();
+        fs::write(place.folder().join("a"), vec![1; 1 << 20]).unwrap();
+        place.publish_at_most("key", 1 << 19).unwrap_err();
+        assert_eq!((names(), cache.find("key")), (0, None));
+        let place = cache.place().unwrap();
+        fs::write(place.folder().join("a"), "x").unwrap();
+        nix::unistd::mkfifo(&place.folder().join("pipe"), Mode::S_IRWXU).unwrap();
+        place.publish("key").unwrap_err();
+        assert_eq!((names(), cache.find("key")), (0, None));
+        // The key's file cannot get its name.
+        fs::create_dir(cache.folder.join(cache.file_of("key"))).unwrap();
+        let place = cache.place().unwrap();
+        fs::write(place.folder().join("a"), "x").unwrap();
+        place.publish("key").unwrap_err();
+        assert_eq!(names(), 1);
+    }
 
     fn cache() -> (tempfile::TempDir, Cache) {
         let folder = tempfile::tempdir().unwrap();
@@ -284,12 +396,12 @@ mod tests {
         fs::set_permissions(from.join("bin/program"), Permissions::from_mode(0o6777)).unwrap();
         fs::write(from.join("text"), "y").unwrap();
         symlink("/etc/shadow", from.join("link")).unwrap();
-        copy(&from, &to, None).unwrap();
+        copy(&from, &to, None, ALL).unwrap();
         let mode = |path: &str| fs::symlink_metadata(to.join(path)).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode("bin/program"), mode("text"), mode("bin")), (0o755, 0o644, 0o755));
         assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("/etc/shadow"));
         nix::unistd::mkfifo(&from.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(copy(&from, &folder.path().join("other"), None).is_err());
+        assert!(copy(&from, &folder.path().join("other"), None, ALL).is_err());
     }
 
     #[test]
@@ -301,7 +413,7 @@ mod tests {
         let account = Account { uid: geteuid(), gid: nix::unistd::getegid() };
         let other = Account { uid: nix::unistd::Uid::from_raw(account.uid.as_raw() + 1), ..account };
         let outcome =
-            |to: &str, of| copy(&from, &folder.path().join(to), Some(of)).map_err(|e| e.to_string());
+            |to: &str, of| copy(&from, &folder.path().join(to), Some(of), ALL).map_err(|e| e.to_string());
         assert_eq!(outcome("1", account), Ok(()));
         assert!(outcome("2", other).unwrap_err().contains("does not belong"));
         fs::hard_link(from.join("program"), folder.path().join("second")).unwrap();

@@ -3,14 +3,17 @@
 //! Git runs as this user, with the repository's own configuration: git refuses repositories of other users
 //! (`safe.directory`). No hook runs, and nothing in the repository is written.
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::account::Account;
-use crate::options::other_writer_on;
+use crate::options::{other_writer, other_writer_on};
 use crate::random;
 
 /// Returns the id of an object; the revision is checked by git.
@@ -42,34 +45,80 @@ const FOREIGN: [&str; 11] = [
     "SUDO_USER",
 ];
 
-/// Files in a folder of git that decide what git reads and runs.
-const DECIDE: [&str; 12] = [
-    "",
-    "HEAD",
-    "config",
-    "config.worktree",
-    "info",
-    "info/attributes",
-    "objects",
-    "objects/info",
-    "objects/pack",
-    "refs",
-    "refs/heads",
-    "packed-refs",
-];
-
-/// Returns the user, other than this one and root, that may change a repository: its work tree, or what
-/// decides which commands git runs for it.
+/// Returns the user, other than this one and root, that may change a repository: its work tree, or any file in the
+/// folders of git, also in those of the repositories whose objects it uses.
 pub(super) fn other_writer_of(repository: &Path) -> Option<String> {
     let repository = if repository.as_os_str().is_empty() { Path::new(".") } else { repository };
     if let Some(who) = other_writer_on(repository) {
         return Some(who);
     }
     // This runs no filter. If git refuses the folder, nothing is built from it.
-    let folders = said(git(repository).args(["rev-parse", "--git-common-dir", "--git-dir"])).ok()?;
-    let folders: Vec<PathBuf> = folders.lines().map(|folder| repository.join(folder)).collect();
-    let files = folders.iter().flat_map(|folder| DECIDE.iter().map(move |name| folder.join(name)));
-    files.filter(|path| fs::symlink_metadata(path).is_ok()).find_map(|path| other_writer_on(&path))
+    let named = |what: &str| {
+        let path = line_of(git(repository).args(["rev-parse", what])).ok()?;
+        Some(repository.join(OsString::from_vec(path)))
+    };
+    let (common, own) = (named("--git-common-dir")?, named("--git-dir")?);
+    // Of a linked work tree, a file `.git` names the folder. A bare repository has no work tree.
+    let link = named("--show-toplevel").map(|top| top.join(".git"));
+    let link = link.filter(|link| fs::symlink_metadata(link).is_ok()).and_then(|link| other_writer_on(&link));
+    link.or_else(|| other_writer_below(vec![common, own]))
+}
+
+/// Returns the other user that may change one of these folders, or something in it.
+fn other_writer_below(mut folders: Vec<PathBuf>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        let unreadable = |path: &Path, why: &io::Error| Some(format!("unknown: {}: {why}", path.display()));
+        let real = match fs::canonicalize(&folder) {
+            Ok(real) => real,
+            Err(why) => return unreadable(&folder, &why),
+        };
+        if !known.insert(real) {
+            continue;
+        }
+        if let Some(who) = other_writer_on(&folder) {
+            return Some(who);
+        }
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(why) => return unreadable(&folder, &why),
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let found = match fs::symlink_metadata(&path) {
+                Ok(found) => found,
+                // A process of this user has removed it just now.
+                Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
+                Err(why) => return unreadable(&path, &why),
+            };
+            // A link may lead out of the folder.
+            let who = if found.is_symlink() { other_writer_on(&path) } else { other_writer(&path, &found) };
+            if who.is_some() {
+                return who;
+            }
+            if path.ends_with("info/alternates") {
+                match alternates(&path) {
+                    Ok(others) => folders.extend(others),
+                    Err(why) => return unreadable(&path, &why),
+                }
+            }
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    None
+}
+
+/// Returns the folders of objects that the file of a repository names.
+fn alternates(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let objects = path.ancestors().nth(2).unwrap_or(Path::new("/"));
+    let text = fs::read(path)?;
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#');
+    let of = |line: &[u8]| match line[0] {
+        b'"' => Err(io::Error::new(io::ErrorKind::InvalidData, "it has a name in quotes")),
+        _ => Ok(objects.join(OsStr::from_bytes(line))),
+    };
+    lines.map(of).collect()
 }
 
 /// Writes the files of a tree into an empty folder, for an account.
@@ -112,12 +161,18 @@ fn git(repository: &Path) -> Command {
 
 /// Returns the output of a command, without the blanks around it, or its last words.
 fn said(command: &mut Command) -> Result<String, String> {
+    line_of(command).map(|line| String::from_utf8_lossy(&line).trim().to_owned())
+}
+
+/// Returns the output of a command, without the line break at its end, or its last words.
+fn line_of(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command.output().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => "`git` is not installed or not on PATH".to_owned(),
         _ => format!("cannot run git: {e}"),
     })?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let line = output.stdout;
+        return Ok(line.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(line));
     }
     let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(words.lines().last().unwrap_or_default().to_owned())

@@ -1,5 +1,6 @@
 //! Checks of a build that root runs: another user must not decide what root reads, or which commit it builds.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
@@ -66,6 +67,7 @@ pub(crate) fn commits(plan: &Plan, file: Option<&Path>, bakeoff: &Bakeoff) -> Ve
     let line = |(levels, path, revision): (Levels, PathBuf, String)| {
         let commit = commit_of(&bakeoff.environment, &levels);
         let what = commit.map_or_else(|| format!("revision {revision}"), |commit| format!("commit {commit}"));
+        let path = fs::canonicalize(&path).or_else(|_| std::path::absolute(&path)).unwrap_or(path);
         printable(&format!("build.source = {}, {what} ({})", path.display(), named(&levels))).to_string()
     };
     sources(plan, file).map(line).collect()
@@ -80,6 +82,11 @@ fn moved(plan: &Plan, file: Option<&Path>, bakeoff: &Bakeoff) -> Option<String> 
         let text = format!("the archive: it names commit {before} where \"{revision}\" is {is} now");
         (now.as_ref() != Some(&before)).then(|| printable(&text).to_string())
     })
+}
+
+/// Returns the repositories that the plan builds from.
+pub(crate) fn repositories(plan: &Plan, file: Option<&Path>) -> Vec<PathBuf> {
+    sources(plan, file).map(|(_, path, _)| path).collect()
 }
 
 /// Returns levels, repository and revision of each configuration that has a repository.
