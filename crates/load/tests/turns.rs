@@ -21,6 +21,7 @@ fn settings(command: &str, time: Duration) -> LoadSettings {
         time,
         warmup: Duration::from_millis(200),
         threads: 2,
+        pace: Loop::CLOSED,
         interval: Duration::from_millis(500),
         ..support::settings(command)
     }
@@ -43,6 +44,7 @@ fn play(settings: &LoadSettings, turn: Duration, rest: Duration, settle: Duratio
         });
         let record = load::run_with(settings, &attachments, &Stop::new(), &mut |_| {});
         is_over.store(true, Ordering::SeqCst);
+        turns.end();
         record
     });
     (record.unwrap(), turns.count())

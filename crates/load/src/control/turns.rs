@@ -146,17 +146,28 @@ impl Turns {
     fn wait(&self, is_over: impl Fn() -> bool) {
         let mut state = self.lock();
         while !self.is_open.load(Ordering::SeqCst) {
-            state.resting_ns.push(self.now_ns());
+            let since_ns = self.now_ns();
+            state.resting_ns.push(since_ns);
             self.changed.notify_all();
             // A worker that wakes late may find that it slept through a whole turn.
             let openings = state.openings;
             while state.openings == openings {
                 if is_over() {
+                    // It rests no more, and leaves.
+                    if let Some(at) = state.resting_ns.iter().position(|at_ns| *at_ns == since_ns) {
+                        state.resting_ns.swap_remove(at);
+                    }
                     return;
                 }
                 state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
+    }
+
+    /// The load is over, perhaps before it had workers: nobody waits for them any more.
+    pub fn end(&self) {
+        self.lock().workers = 0;
+        self.changed.notify_all();
     }
 
     /// A worker has ended.
