@@ -313,7 +313,8 @@ pub fn takes_turns(s: &LoadSettings) -> bool {
 /// a number of events has a fixed rate.
 fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), LoadError> {
     if attachments.turns.is_some() && !takes_turns(s) {
-        let (found, expected) = ("turns".to_owned(), "a closed loop with a connection for each thread, no think time");
+        let (found, expected) =
+            ("turns".to_owned(), "a closed loop with a connection for each thread, no think time");
         return Err(LoadError::Setting { name: "rate", found, expected });
     }
     if let (Some(_), Some(events)) = (&attachments.control, s.events_max) {
