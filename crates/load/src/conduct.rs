@@ -119,7 +119,8 @@ pub(crate) fn drive(
     }
     let seen = look(settings, hosts, stop, on_event)?;
     let recorded = attachments.recorded.clone().unwrap_or_else(|| Arc::from([]));
-    let engine = Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock);
+    let engine =
+        Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock).in_turns(attachments.turns.clone());
     let engine = Arc::new(match attachments.share {
         Some(share) => engine.of_share(share),
         None => engine,
@@ -424,7 +425,10 @@ impl<'a> Conductor<'a> {
             let poll_ns = poll_ns / 2 + self.chance.below(poll_ns);
             let asked_ns = deadline_ns.min(now_ns + poll_ns);
             self.engine.clock.sleep_until_ns(asked_ns);
-            self.pauses.note(asked_ns, self.engine.clock.now_ns());
+            // Between turns the clock also shows times before the load.
+            if asked_ns >= self.engine.timeline().start_ns {
+                self.pauses.note(asked_ns, self.engine.clock.now_ns());
+            }
             if phase == Phase::Measure {
                 let events = self.engine.in_system(&mut self.scratch);
                 self.looks.note(self.engine.clock.now_ns(), events);
@@ -533,10 +537,12 @@ impl<'a> Conductor<'a> {
         self.books.read();
         let event_counts = &self.books.event_counts;
         let due = self.engine.timeline().due_before(until_ns, &mut self.scratch);
+        let in_turns = self.engine.turns.is_some() && phase == Phase::Measure;
         let after = Mark {
             at_ns: until_ns,
             due: due.unwrap_or(0),
-            done: event_counts.done + event_counts.warmup_done,
+            // Between turns, events of the measured phase's time settle the target: they are of its warm-up.
+            done: event_counts.done + if in_turns { 0 } else { event_counts.warmup_done },
             errors: event_counts.errors.all() + event_counts.uncounted_errors,
         };
         let before = std::mem::replace(&mut self.before, after);

@@ -16,6 +16,7 @@ pub(crate) mod progress;
 mod socket;
 pub(crate) mod start_line;
 pub(crate) mod stop;
+pub(crate) mod turns;
 
 use std::collections::VecDeque;
 use std::path::Path;

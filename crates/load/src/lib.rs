@@ -42,8 +42,8 @@ use record::clock::Monotonic;
 use record::load::rules::{self, Family};
 use record::load::settings::{self, Setting};
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, ScriptFile,
-    Workload,
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Loop, OpenLoop, PreparePolicy, ScriptFile,
+    Think, Workload,
 };
 use record::nearest::nearest;
 use record::quantity::DURATION_MAX;
@@ -53,6 +53,7 @@ pub use conduct::Attachments;
 pub use control::progress::Event;
 pub use control::start_line::{FirstStart, StartLine};
 pub use control::stop::{Stop, StopLevel};
+pub use control::turns::Turns;
 pub use control::{Control, ControlError};
 use driver::Scheme;
 pub use driver::dd;
@@ -70,7 +71,7 @@ pub use lua::options::{Declared, Kind as OptionKind};
 #[cfg(feature = "lua")]
 pub use lua::program::{Output as ScriptOutput, print_to as scripts_print_to};
 pub use net::address::ServerAddress;
-use schedule::clock::to_ns;
+use schedule::clock::{SharedClock, to_ns};
 use schedule::due::Due;
 use schedule::pace::{RATE_MAX, Scratch};
 pub use schedule::share::Share;
@@ -127,7 +128,11 @@ pub fn run_with(
             expected: "at least one for each host of the target",
         });
     }
-    conduct::run(settings, attachments, &hosts, Arc::new(Monotonic), stop, on_progress)
+    let clock: SharedClock = match &attachments.turns {
+        Some(turns) => Arc::<Turns>::clone(turns),
+        None => Arc::new(Monotonic),
+    };
+    conduct::run(settings, attachments, &hosts, clock, stop, on_progress)
 }
 
 /// Number of events of the measured phase that are due in a share of an open loop; `None` in a closed loop.
@@ -297,9 +302,21 @@ fn check_scripts(settings: &LoadSettings) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Whether a load can rest between turns: its threads wait for nothing but the end of an event.
+pub fn takes_turns(s: &LoadSettings) -> bool {
+    let is_plain = matches!(s.pace, Loop::Closed { think: Think::None });
+    let rises_or_falls = !s.ramp_up.is_zero() || !s.ramp_down.is_zero();
+    is_plain && !rises_or_falls && s.events_max.is_none() && !s.has_loops() && !s.scripts.is_lua()
+}
+
 /// Checks that a recorded schedule is present, sorted, and as long as the settings say, and that a load with
 /// a number of events has a fixed rate.
 fn check_attachments(s: &LoadSettings, attachments: &Attachments) -> Result<(), LoadError> {
+    if attachments.turns.is_some() && !takes_turns(s) {
+        let (found, expected) =
+            ("turns".to_owned(), "a closed loop with a connection for each thread, no think time");
+        return Err(LoadError::Setting { name: "rate", found, expected });
+    }
     if let (Some(_), Some(events)) = (&attachments.control, s.events_max) {
         let expected = "none if the rate may be changed: the time that the events take depends on it";
         return Err(LoadError::Setting { name: "events", found: events.to_string(), expected });

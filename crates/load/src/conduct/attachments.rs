@@ -7,6 +7,7 @@ use record::event::EventRow;
 
 use crate::control::Control;
 use crate::control::start_line::StartLine;
+use crate::control::turns::Turns;
 use crate::schedule::share::Share;
 
 /// Inputs and outputs of a load beside its settings.
@@ -23,4 +24,6 @@ pub struct Attachments {
     pub share: Option<Share>,
     /// The line at which the load waits, once it is connected, for the time to begin.
     pub start: Option<StartLine>,
+    /// The turns in which the load goes on; in one piece if `None`.
+    pub turns: Option<Arc<Turns>>,
 }

@@ -208,6 +208,9 @@ fn worker_thread(
                 worker_state.scheduled.set(client::scheduled(worker_state.thread_id.load(Ordering::SeqCst)));
             engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(ledger.usage());
             engine.working.fetch_sub(1, Ordering::SeqCst);
+            if let Some(turns) = &engine.turns {
+                turns.leave();
+            }
         }
     }
     worker_state.cut.disarm();

@@ -13,6 +13,7 @@ use super::timeline::Timeline;
 use super::worker_state::WorkerState;
 use crate::connection::FailureClass;
 use crate::control::start_line::FirstStart;
+use crate::control::turns::Turns;
 use crate::driver::hosts::Hosts;
 use crate::measure::client::Usage;
 use crate::measure::counting::{By, Counting};
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     pub(crate) share: Share,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: SharedClock,
+    pub(crate) turns: Option<Arc<Turns>>,
     /// One for each worker's thread.
     pub(crate) workers: Vec<WorkerState>,
     /// One for each request in flight, grouped by connection. If each thread has one connection with one
@@ -88,6 +90,7 @@ impl Engine {
             outages: hosts.all().iter().map(|_| OutageLog::default()).collect(),
             hosts,
             clock,
+            turns: None,
             workers: (0..threads).map(|_| WorkerState::default()).collect(),
             connection_slots: (0..in_flight).map(|_| ConnectionSlot::default()).collect(),
             timeline: OnceLock::new(),
@@ -109,6 +112,19 @@ impl Engine {
     /// Variant that plays a share of a larger load, of which `settings` are this generator's.
     pub(crate) fn of_share(self, share: Share) -> Self {
         Self { share, ..self }
+    }
+
+    /// Variant that goes on in turns.
+    pub(crate) fn in_turns(self, turns: Option<Arc<Turns>>) -> Self {
+        Self { turns, ..self }
+    }
+
+    /// Rests until the next turn, in a load that takes turns.
+    #[inline]
+    pub(crate) fn rest_between_turns(&self) {
+        if let Some(turns) = &self.turns {
+            turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns());
+        }
     }
 
     /// Notes a worker's first event.

@@ -73,6 +73,7 @@ fn part_ns(of: std::time::Duration, times: f64) -> u64 {
 }
 
 fn take(worker: &mut Worker, leaves_after_ns: u64) -> Option<(Taken, u64)> {
+    worker.engine.rest_between_turns();
     let now_ns = worker.engine.clock.now_ns();
     let leaves_ns = worker.engine.end_ns() + leaves_after_ns;
     if now_ns >= leaves_ns.min(worker.engine.closes_ns()) {

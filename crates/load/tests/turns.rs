@@ -1,0 +1,117 @@
+//! A load in turns, against real processes: its clock counts the turns, and no event is cut or counted twice.
+
+#![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bakeoff_load as load;
+
+use load::{Attachments, Stop, Turns};
+use record::load::{LoadRecord, LoadSettings, Loop};
+use record::verdict::Validity;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn settings(command: &str, time: Duration) -> LoadSettings {
+    LoadSettings {
+        time,
+        warmup: Duration::from_millis(200),
+        threads: 2,
+        pace: Loop::CLOSED,
+        interval: Duration::from_millis(500),
+        ..support::settings(command)
+    }
+}
+
+/// Plays the load in turns, with a rest after each that is `rest` long. Returns its record and the turns.
+fn play(settings: &LoadSettings, turn: Duration, rest: Duration, settle: Duration) -> (LoadRecord, u32) {
+    let turns = Arc::new(Turns::begun(settings.threads));
+    let attachments = Attachments { turns: Some(Arc::clone(&turns)), ..Attachments::default() };
+    let is_over = AtomicBool::new(false);
+    let record = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                std::thread::sleep(turn);
+                assert!(turns.close(PATIENCE), "the events in flight end");
+                std::thread::sleep(rest);
+                assert!(settle.is_zero() || turns.settle(settle, PATIENCE));
+                turns.open();
+            }
+        });
+        let record = load::run_with(settings, &attachments, &Stop::new(), &mut |_| {});
+        is_over.store(true, Ordering::SeqCst);
+        turns.end();
+        record
+    });
+    (record.unwrap(), turns.count())
+}
+
+fn per_s(record: &LoadRecord) -> f64 {
+    record.achieved_per_s
+}
+
+/// The unkind truth: responses of 300 and 375 ms, turns of 100 ms. The slower one does 80 % of the work, and
+/// time that nobody worked counts for none.
+#[test]
+fn an_arm_whose_events_are_longer_than_a_turn_is_as_slow_as_it_is() {
+    let play = |command: &str| {
+        let settings = settings(command, Duration::from_secs(3));
+        play(&settings, Duration::from_millis(100), Duration::from_millis(150), Duration::ZERO).0
+    };
+    let (fast, slow) = (play("exec:sleep 0.3"), play("exec:sleep 0.375"));
+    for (record, expected_per_s) in [(&fast, 2.0 / 0.3), (&slow, 2.0 / 0.375)] {
+        assert!((per_s(record) / expected_per_s - 1.0).abs() < 0.05, "{} of {expected_per_s}", per_s(record));
+        assert_ne!(record.verdict.state, Validity::Interrupted);
+    }
+    let ratio = per_s(&slow) / per_s(&fast);
+    assert!((ratio - 0.8).abs() < 0.03, "{ratio}");
+    let median_ms = fast.service.merged().quantile_ns(0.5).unwrap() as f64 * 1e-6;
+    assert!((300.0..320.0).contains(&median_ms), "{median_ms}");
+}
+
+/// Events that settle the target count nowhere: the rate is that of the turns.
+#[test]
+fn what_settles_a_target_does_not_count() {
+    let settings = settings("exec:sleep 0.02", Duration::from_secs(2));
+    let began = Instant::now();
+    let (record, turns) =
+        play(&settings, Duration::from_millis(100), Duration::from_millis(50), Duration::from_millis(60));
+    assert!((14..=24).contains(&turns), "{turns}");
+    assert!(began.elapsed() > Duration::from_millis(4_000), "{:?}", began.elapsed());
+    // A start of `sleep` takes 1 ms or a few.
+    assert!((70.0..101.0).contains(&per_s(&record)), "{}", per_s(&record));
+    // Two workers; the phase has 2 s of turns, each event at least 20 ms.
+    assert!((140..=201).contains(&record.counts.done), "{:?}", record.counts);
+}
+
+/// A load that is stopped while it rests ends at once.
+#[test]
+fn a_load_that_rests_can_be_stopped() {
+    let settings = settings("exec:sleep 0.02", Duration::from_secs(60));
+    let turns = Arc::new(Turns::begun(settings.threads));
+    let attachments = Attachments { turns: Some(Arc::clone(&turns)), ..Attachments::default() };
+    let stop = Stop::new();
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| load::run_with(&settings, &attachments, &stop, &mut |_| {}));
+        std::thread::sleep(Duration::from_millis(600));
+        assert!(turns.close(PATIENCE));
+        stop.request();
+        let began = Instant::now();
+        let record = load.join().unwrap().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert_eq!(record.verdict.state, Validity::Interrupted);
+    });
+}
+
+/// A load whose threads also wait for due times takes no turns.
+#[test]
+fn an_open_loop_takes_no_turns() {
+    let settings = LoadSettings { pace: Loop::open(10.0), ..settings("exec:true", Duration::from_secs(1)) };
+    let attachments = Attachments { turns: Some(Arc::new(Turns::begun(2))), ..Attachments::default() };
+    let refused = load::run_with(&settings, &attachments, &Stop::new(), &mut |_| {}).unwrap_err().to_string();
+    assert!(refused.contains("a closed loop"), "{refused}");
+}
