@@ -177,7 +177,7 @@ fn a_reconnect_during_an_outage_does_not_end_the_load() {
 }
 
 /// Lines of numbers that a script has written.
-fn numbers(path: &Path) -> Vec<Vec<f64>> {
+fn numbers(path: &Path) -> Vec<Vec<u64>> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| line.split(' ').map(|n| n.parse().unwrap()).collect()).collect()
 }
@@ -212,13 +212,10 @@ fn a_report_has_the_events_in_progress_and_those_that_wait() {
         assert!(found.len() >= 4, "{found:?} {:?}", record.counts);
         if sleep_us == 0 {
             // An event may run just then.
-            assert!(
-                found.iter().filter(|line| line[..] == [0.0, 0.0]).count() >= found.len() - 1,
-                "{found:?}"
-            );
+            assert!(found.iter().filter(|line| line[..] == [0, 0]).count() >= found.len() - 1, "{found:?}");
         } else {
-            let busy = found.iter().filter(|line| line[0] == 2.0).count();
-            assert!(busy >= found.len() - 1 && found.iter().all(|line| line[0] <= 2.0), "{found:?}");
+            let busy = found.iter().filter(|line| line[0] == 2).count();
+            assert!(busy >= found.len() - 1 && found.iter().all(|line| line[0] <= 2), "{found:?}");
             // Each interval adds a quarter of the 100 events/s that no thread takes.
             assert!(found.windows(2).all(|pair| pair[1][1] > pair[0][1]), "{found:?}");
         }
