@@ -214,7 +214,7 @@ fn a_report_has_the_events_in_progress_and_those_that_wait() {
         let usual = if sleep_us == 0 { 0 } else { 2 };
         let is_usual = |line: &&Vec<u64>| line[0] == usual && (sleep_us > 0 || line[1] == 0);
         assert!(2 * found.iter().filter(is_usual).count() > found.len(), "{found:?}");
-        assert!(found.iter().all(|line| line[0] <= threads.into()), "{found:?}");
+        assert!(found.iter().all(|line| line[0] <= u64::from(threads)), "{found:?}");
         if sleep_us > 0 {
             // Each interval adds a quarter of the 100 events/s that no thread takes.
             let (first, last) = (found[0][1], found[found.len() - 1][1]);
