@@ -213,6 +213,6 @@ fn bake_offs_are_judged_only_if_the_command_judges_them() {
 fn the_unit_signals_the_server_alone() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/bakeoff-serve.service");
     let unit = std::fs::read_to_string(unit).unwrap();
-    // By default systemd signals every process of the unit: with that of the server, the trial would be cut off.
+    // By default systemd signals every process of the unit: with that of the server, the trial is cut off.
     assert!(unit.lines().any(|line| line == "KillMode=mixed"), "{unit}");
 }

@@ -1,4 +1,5 @@
-//! The end of a server while one of its entries runs: no wish of a user, so the next server continues the entry.
+//! The end of a server while one of its entries runs: no wish of a user, so the next server continues the
+//! entry.
 
 use record::clock::WallAnchor;
 use record::run::RunId;

@@ -110,7 +110,7 @@ pub enum Step {
     },
     /// A configuration is beaten: this process does not measure its trials in later blocks.
     ConfigurationDropped {
-        /// Its levels.
+        /// Levels of the configuration.
         arm: BTreeMap<String, String>,
         /// Last block in which it counts.
         after_block: u32,
