@@ -26,9 +26,9 @@ enum {
 extern const void iomap_dio_bio_end_io __ksym __weak;
 extern const void bio_chain_endio __ksym __weak;
 /* The file whose page is read or written: of the page cache, or of a direct read or write by way of
- * iomap. As far as it can be known: a page without a mapping belongs to no file, or was truncated; and
- * other direct requests carry the pages of a buffer, which may be mapped from a file of another device:
- * user space compares the devices. */
+ * iomap. As far as it can be known: a page without a mapping belongs to no file, or was truncated;
+ * and other direct requests carry the pages of a buffer, which may be mapped from a file of another
+ * device: user space compares the devices. */
 static __always_inline struct inode *inode_of(struct request *rq)
 {
 	struct bio *bio = BPF_CORE_READ(rq, bio);
