@@ -141,8 +141,9 @@ const REFUSED_ALSO: &[libc::c_long] = &[];
 const TO_ITSELF: [libc::c_long; 2] = [libc::SYS_kill, libc::SYS_tgkill];
 /// Requests of ioctl(2) that insert input into the user's terminal.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
-/// Requests of ioctl(2) and fcntl(2) that choose the process or the signal of asynchronous input: with `O_ASYNC`,
-/// the kernel then sends that signal. `FIOSETOWN`, `SIOCSPGRP`; `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`.
+/// Requests of ioctl(2) and fcntl(2) that choose the process or the signal of asynchronous input: with
+/// `O_ASYNC`, the kernel then sends that signal. `FIOSETOWN`, `SIOCSPGRP`; `F_SETOWN`, `F_SETSIG`,
+/// `F_SETOWN_EX`.
 const OWNING_IOCTL: [u32; 2] = [0x8901, 0x8902];
 const OWNING_FCNTL: [u32; 3] = [8, 10, 15];
 /// Flag that a clone(2) must have, while it must have none of [`NEW_NAMESPACES`]: it starts a thread in the

@@ -1,8 +1,8 @@
 //! Conducts a bake-off in a separate process, so a test can kill it.
 //!
 //! `conduct run ARCHIVE PLAN` and `conduct resume ARCHIVE ID` print the bake-off's id on standard output,
-//! then its result. `conduct plant ARCHIVE ID` adds a line to the journal, as a stranger may have: the workspace
-//! of `FOLDER`, `MARK` and `GROUP`, for root.
+//! then its result. `conduct plant ARCHIVE ID` adds a line to the journal, as a stranger may have: the
+//! workspace of `FOLDER`, `MARK` and `GROUP`, for root.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -32,8 +32,8 @@ pub(crate) fn archived_plan(
     Ok(plan)
 }
 
-/// Reads a bake-off again, with the attempts of its mended journal. Everything else that decides what runs must
-/// be as it was first read.
+/// Reads a bake-off again, with the attempts of its mended journal. Everything else that decides what runs
+/// must be as it was first read.
 ///
 /// - `first`: what the user was shown, and agreed to. Another user may have changed the files since.
 pub(crate) fn as_mended(archive: &Archive, first: &Bakeoff) -> Result<Bakeoff, RunnerError> {
@@ -87,8 +87,8 @@ pub(crate) fn plan_file(journal: &[JournalEvent]) -> Option<PathBuf> {
     })
 }
 
-/// Returns the reason to ask before files are used that the plan names relative to its own file. The archive may
-/// be a copy of a stranger's: its journal then must not lead to other files of the copy.
+/// Returns the reason to ask before files are used that the plan names relative to its own file. The archive
+/// may be a copy of a stranger's: its journal then must not lead to other files of the copy.
 ///
 /// - `file`: the plan's own file, as the journal has it.
 /// - `used`: the script, its modules and the repositories.

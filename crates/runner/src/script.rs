@@ -82,7 +82,8 @@ impl UnrunScript {
 
     /// Runs the body of the script with the modules as they were read; returns the plan with it.
     ///
-    /// - `is_named`: whether the user has named the plan. Before the first trial, its modules are read from disk.
+    /// - `is_named`: whether the user has named the plan. Before the first trial, its modules are read from
+    ///   disk.
     pub(crate) fn run(self, plan: Plan, bakeoff: &Bakeoff, is_named: bool) -> Result<Plan, RunnerError> {
         let files: Vec<ScriptFile> = self.0.into_iter().map(|(file, _)| file).collect();
         let Some(script) = files.first() else { return Ok(plan) };

@@ -277,8 +277,8 @@ struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// Whether all names are those of one workspace, as [`Layout::fresh`] generates them. Otherwise the folder,
-    /// whose lock shows whether the maker lives, proves nothing about the group and the mark.
+    /// Whether all names are those of one workspace, as [`Layout::fresh`] generates them. Otherwise the
+    /// folder, with the lock of a maker that lives or not, proves nothing about the group and the mark.
     fn is_one_workspace(&self) -> bool {
         random::is_token(self.mark)
             && self.folder == scratch::path_of(self.mark)
@@ -329,7 +329,7 @@ pub(crate) fn clear(journal: &[JournalEvent], is_alone: bool) -> Result<Vec<Stri
             done.extend(found.remove(folder));
             continue;
         }
-        // No journal names another user whose processes are ended.
+        // No journal names another user with processes to end.
         let owner = Some(owner).filter(|owner| account::is_ours_to_clear(*owner));
         // The folder is removed last: if it is gone, the rest is too.
         let may_live = at + 1 == left.len() || !matches!(found, Left::Gone);
@@ -525,7 +525,7 @@ mod tests {
         open(0o755);
         assert!(clear(&journal(&live), true).unwrap().join("; ").contains("a process that lives holds"));
         assert!(Stat::of(pid).is_ok());
-        // The control: the names of one workspace whose maker has died.
+        // The control: the names of one workspace, after the death of its maker.
         open(0o700);
         workspace.scratch.let_go();
         std::mem::forget(workspace);

@@ -75,8 +75,8 @@ PLAN
     Some(output)
 }
 
-/// Reports that a test does not run. A machine that tests changes as root has all that it needs: there, this is a
-/// failure.
+/// Reports that a test does not run. A machine that tests changes as root has all that it needs: there, this
+/// is a failure.
 fn skip(why: &str) {
     let is_ci = std::env::var("CI").is_ok_and(|is| is == "true");
     assert!(!(is_ci && nix::unistd::geteuid().is_root()), "not skipped as root with CI=true: {why}");

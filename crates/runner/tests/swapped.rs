@@ -1,5 +1,5 @@
-//! `resume` of a bake-off runs what the user was shown, although another user replaces its files meanwhile, and
-//! no file of a copy that the user was not shown.
+//! `resume` of a bake-off runs what the user was shown, although another user replaces its files meanwhile,
+//! and no file of a copy that the user was not shown.
 #![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 use std::cell::RefCell;

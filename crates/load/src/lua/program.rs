@@ -61,7 +61,7 @@ fn output() -> Output {
 /// Texts of the files that a script loads with `require`, `dofile` and `loadfile`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Modules {
-    /// They are read from disk, as sysbench does.
+    /// Read from disk, as in sysbench.
     OnDisk,
     /// Only these, by path, are loaded: the record of the run has their texts.
     Known {

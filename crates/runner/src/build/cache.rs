@@ -264,8 +264,8 @@ fn copy_open(
 /// Size of a block on disk.
 const BLOCK: u64 = 4_096;
 
-/// Copies the data of a file and leaves out its holes, which take no space. Returns `false` if the data are more
-/// than `left`.
+/// Copies the data of a file and leaves out its holes, which take no space. Returns `false` if the data are
+/// more than `left`.
 fn copy_data(source: &mut File, target: &mut File, length: u64, left: &mut u64) -> io::Result<bool> {
     let seek = |file: &File, to: u64, whence| match lseek(file, i64::try_from(to).unwrap_or(i64::MAX), whence)
     {

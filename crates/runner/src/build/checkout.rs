@@ -45,8 +45,8 @@ const FOREIGN: [&str; 11] = [
     "SUDO_USER",
 ];
 
-/// Returns the user, other than this one and root, that may change a repository: its work tree, or any file in the
-/// folders of git, also in those of the repositories whose objects it uses.
+/// Returns the user, other than this one and root, that may change a repository: its work tree, or any file
+/// in the folders of git, also in those of the repositories that lend it objects.
 pub(super) fn other_writer_of(repository: &Path) -> Option<String> {
     let repository = if repository.as_os_str().is_empty() { Path::new(".") } else { repository };
     if let Some(who) = other_writer_on(repository) {
