@@ -3,6 +3,8 @@
 pub(crate) mod aa;
 #[cfg(feature = "fleet")]
 pub(crate) mod agent;
+#[cfg(feature = "shared")]
+pub(crate) mod archive;
 pub(crate) mod compare;
 pub(crate) mod cpu;
 pub(crate) mod dder;
@@ -108,6 +110,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         }),
         #[cfg(feature = "fleet")]
         Command::Fleet(args) => fleet::run(args, &global, out),
+        #[cfg(feature = "shared")]
+        Command::Archive(args) => archive::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }
 }
