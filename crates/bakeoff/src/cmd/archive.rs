@@ -8,8 +8,10 @@ use record::run::RunId;
 use serde_json::json;
 use shared::{Location, Outcome, Shared, SharedError, Transfer};
 
+use crate::cli::{Cli, Command};
 use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
+use crate::screen::Screen;
 
 /// Copy runs to and from an archive that many machines share
 #[derive(Debug, clap::Args)]
@@ -72,12 +74,60 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 }
 
 /// Reads a location of the command line.
-pub(crate) fn location(text: &str) -> anyhow::Result<Location> {
+fn location(text: &str) -> anyhow::Result<Location> {
     Location::parse(text).map_err(of_shared)
 }
 
+/// Runs a command that measures into the default folder, and pushes what it stored to the shared archive.
+///
+/// If the shared archive is away, the runs stay in the folder, and the exit code is that of the measurement.
+pub(crate) fn push_after(
+    cli: &Cli,
+    text: &str,
+    out: &mut dyn Write,
+    command: fn(&Cli, &Global, &mut dyn Write) -> anyhow::Result<Exit>,
+) -> anyhow::Result<Exit> {
+    use Command::{Dder, Load, Record, Resume, Run, Scale};
+    let to = location(text)?;
+    if !matches!(cli.command, Load(_) | Run(_) | Resume(_) | Record(_) | Scale(_) | Dder(_)) {
+        let what = "only commands that measure accept a shared archive as --archive: `bakeoff archive pull` copies \
+                    its runs to a folder";
+        return Err(Exit::Usage.with(what));
+    }
+    let global = Global::new(None, cli.json);
+    let finished = || -> anyhow::Result<Vec<RunId>> { Ok(global.archive_for_writing()?.finished()?) };
+    let before = finished()?;
+    let exit = command(cli, &global, out);
+    out.flush()?;
+    let mut new = finished()?;
+    new.retain(|id| !before.contains(id));
+    let archive = global.archive()?;
+    // A bake-off that was resumed has older runs too.
+    let bakeoffs = new.iter().filter(|id| archive.is_bakeoff(**id));
+    let mut ids = bakeoffs.map(|id| archive.runs_of(*id)).collect::<Result<Vec<_>, _>>()?.concat();
+    ids.extend(new.iter().filter(|id| !ids.contains(id)).copied().collect::<Vec<_>>());
+    if ids.is_empty() {
+        return exit;
+    }
+    let problem = match push_ids(&to, &archive, &ids) {
+        Ok(counts) => counts.problems.into_iter().next().map(|(_, what)| what),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    let mut screen = Screen::new();
+    match problem {
+        None => screen.line(&format!("pushed {} to the shared archive", ids.len())),
+        Some(what) => {
+            let names: Vec<String> = new.iter().map(ToString::to_string).collect();
+            screen
+                .line(&format!("bakeoff: stored here, but not in the shared archive: {}", printable(&what)));
+            screen.line(&format!("  later: bakeoff archive push '{}' {}", printable(text), names.join(" ")));
+        }
+    }
+    exit
+}
+
 /// Marks an error of the shared archive: a wrong location is a wrong command line.
-pub(crate) fn of_shared(error: SharedError) -> anyhow::Error {
+fn of_shared(error: SharedError) -> anyhow::Error {
     match error {
         SharedError::Location(_) => Exit::Usage.with(error),
         SharedError::Archive(error) => of_archive(error),
