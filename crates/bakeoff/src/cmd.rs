@@ -73,7 +73,11 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         return run_with(cli, &Global::new(cli.archive.clone(), cli.json), out);
     };
     #[cfg(feature = "shared")]
-    return archive::push_after(cli, text, out, run_with);
+    {
+        use Command::{Dder, Load, Record, Resume, Run, Scale};
+        let measures = matches!(cli.command, Load(_) | Run(_) | Resume(_) | Record(_) | Scale(_) | Dder(_));
+        archive::push_after(text, measures, cli.json, out, &|global, out| run_with(cli, global, out))
+    }
     #[cfg(not(feature = "shared"))]
     {
         // The text is not repeated: it may contain a password.

@@ -8,7 +8,6 @@ use record::run::RunId;
 use serde_json::json;
 use shared::{Location, Outcome, Shared, SharedError, Transfer};
 
-use crate::cli::{Cli, Command};
 use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
 use crate::screen::Screen;
@@ -81,23 +80,25 @@ fn location(text: &str) -> anyhow::Result<Location> {
 /// Runs a command that measures into the default folder, and pushes what it stored to the shared archive.
 ///
 /// If the shared archive is away, the runs stay in the folder, and the exit code is that of the measurement.
+///
+/// - `measures`: whether the command is one that measures; others are refused.
 pub(crate) fn push_after(
-    cli: &Cli,
     text: &str,
+    measures: bool,
+    json: bool,
     out: &mut dyn Write,
-    command: fn(&Cli, &Global, &mut dyn Write) -> anyhow::Result<Exit>,
+    command: &dyn Fn(&Global, &mut dyn Write) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
-    use Command::{Dder, Load, Record, Resume, Run, Scale};
     let to = location(text)?;
-    if !matches!(cli.command, Load(_) | Run(_) | Resume(_) | Record(_) | Scale(_) | Dder(_)) {
+    if !measures {
         let what = "only commands that measure accept a shared archive as --archive: `bakeoff archive pull` copies \
                     its runs to a folder";
         return Err(Exit::Usage.with(what));
     }
-    let global = Global::new(None, cli.json);
+    let global = Global::new(None, json);
     let finished = || -> anyhow::Result<Vec<RunId>> { Ok(global.archive_for_writing()?.finished()?) };
     let before = finished()?;
-    let exit = command(cli, &global, out);
+    let exit = command(&global, out);
     out.flush()?;
     let mut new = finished()?;
     new.retain(|id| !before.contains(id));
