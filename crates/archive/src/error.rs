@@ -107,7 +107,7 @@ pub enum ArchiveError {
     Unfinished {
         /// Run or bake-off.
         id: RunId,
-        /// Its state.
+        /// State.
         state: &'static str,
     },
     /// An open entry of the queue would measure the bake-off again.

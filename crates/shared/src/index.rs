@@ -1,4 +1,4 @@
-//! The index: a row of `run` for each run and bake-off whose files are all stored.
+//! The index: a row of `run` for each run and bake-off after all its files are stored.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ impl Index {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Adds the row of a run whose files are stored, with its labels and files, unless another process did;
+    /// Adds the row of a run after its files are stored, with its labels and files, unless another process did;
     /// returns the checksum in the row.
     pub(crate) async fn add(&mut self, parcel: &Parcel) -> Result<String, SharedError> {
         let header = &parcel.header;
@@ -192,7 +192,7 @@ impl Index {
         Ok(parcel.sha256.clone())
     }
 
-    /// All rows, the runs before the bake-offs, and the ids that are none.
+    /// All rows, the runs before the bake-offs, and the texts in place of an id.
     pub(crate) async fn rows(&self) -> Result<(Vec<Row>, Vec<String>), SharedError> {
         let (mut rows, mut wrong, mut last) = (Vec::new(), Vec::new(), String::new());
         loop {

@@ -12,7 +12,7 @@ use crate::error::SharedError;
 pub struct Location {
     index: IndexPlace,
     store: StorePlace,
-    /// As written; it contains no password.
+    /// Text of the user; it contains no password.
     text: String,
 }
 

@@ -14,7 +14,7 @@ const FILES_AT_ONCE: usize = 4;
 /// Result for one run or bake-off.
 #[derive(Debug)]
 pub struct Transfer {
-    /// Its id; `None` for a row of the index whose id is none.
+    /// Run or bake-off; `None` for a row of the index with an invalid id.
     pub id: Option<RunId>,
     /// Outcome.
     pub outcome: Outcome,
@@ -27,14 +27,14 @@ pub enum Outcome {
     Moved {
         /// Number of files.
         files: usize,
-        /// Their bytes.
+        /// Sum of the file sizes.
         bytes: u64,
     },
     /// The other side has it already.
     Same,
     /// The other side has another run of that name. Neither was changed.
     Differs,
-    /// It is damaged, or a part of it is missing; it was not copied.
+    /// Not copied, because it is damaged or a part of it is missing.
     Refused {
         /// Problem.
         what: String,
