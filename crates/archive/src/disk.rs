@@ -227,7 +227,8 @@ pub(crate) fn read_open(mut file: &File, path: &Path) -> Result<Vec<u8>, Archive
     read_file(file, path, TEXT_BYTES_MAX)
 }
 
-fn read_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
+/// Reads a file, up to a size limit.
+pub(crate) fn read_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
     let file = open(path).map_err(ArchiveError::reading(path))?;
     read_file(&file, path, bytes_max)
 }

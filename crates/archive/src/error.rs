@@ -102,6 +102,14 @@ pub enum ArchiveError {
         /// Run or bake-off.
         id: RunId,
     },
+    /// A run or bake-off that still changes cannot move to another archive.
+    #[error("{id} is {state}: only what has ended can be shared")]
+    Unfinished {
+        /// Run or bake-off.
+        id: RunId,
+        /// State.
+        state: &'static str,
+    },
     /// An open entry of the queue would measure the bake-off again.
     #[error(
         "{id} belongs to the queue's entry {entry}, which has not ended and would measure it again: \

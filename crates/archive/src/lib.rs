@@ -26,6 +26,7 @@ pub mod documents;
 mod entry;
 mod error;
 pub mod event_log;
+mod exchange;
 mod export;
 pub mod hlog;
 mod intervals;
@@ -51,6 +52,9 @@ mod writer;
 pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
 pub use entry::{Action, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
+pub use exchange::{
+    FILE_BYTES_MAX, FILES_MAX, Incoming, Parcel, ParcelFile, Shelf, check_parcel_files, identity_of,
+};
 pub use export::Format;
 pub use journal::{Claim, Journal};
 pub use listing::{Damage, Filter, Listed, PartOf};

@@ -119,7 +119,7 @@ impl Archive {
         Err(ArchiveError::NotFound { text: id.to_string() })
     }
 
-    fn verify_run(&self, id: RunId, folder: &Path) -> Verified {
+    pub(crate) fn verify_run(&self, id: RunId, folder: &Path) -> Verified {
         let mut look = Inspection::new(folder);
         if let Some(stored) = look.note(MANIFEST, reader::read_manifest(folder, id)) {
             look.compare(&stored.manifest.files, &[MANIFEST, MANIFEST_SUM]);
@@ -151,7 +151,7 @@ impl Archive {
         ))
     }
 
-    fn verify_bakeoff(&self, id: RunId, folder: &Path) -> Verified {
+    pub(crate) fn verify_bakeoff(&self, id: RunId, folder: &Path) -> Verified {
         use bakeoff::{EVENTS, ORDER, ORDER_SUM};
         let mut look = Inspection::new(folder);
         if let Some(bakeoff::StoredOrder { order, damage }) = look.note(ORDER, bakeoff::read_order(folder)) {

@@ -99,6 +99,8 @@ impl Cli {
             | Command::Periods(_)
             | Command::Host(_)
             | Command::Import(_) => true,
+            #[cfg(feature = "shared")]
+            Command::Archive(_) => true,
             Command::Profile(args) => args.compares(),
             Command::Compare(args) => args.reads_archive(),
             _ => false,
@@ -163,6 +165,8 @@ pub(crate) enum Command {
     Agent(cmd::agent::Args),
     #[cfg(feature = "fleet")]
     Fleet(cmd::fleet::Args),
+    #[cfg(feature = "shared")]
+    Archive(cmd::archive::Args),
     /// Print the man page or shell completions
     Generate(cmd::generate::Args),
 }

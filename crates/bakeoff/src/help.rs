@@ -44,6 +44,8 @@ const GROUPS: [(&str, &[Line]); 5] = [
         "Keep",
         &[
             (&["runs"], "the archive: list, show, export, verify"),
+            #[cfg(feature = "shared")]
+            (&["archive"], "runs to and from an archive that machines share"),
             (&["serve", "queue"], "the archive in a browser; a queue of plans"),
             #[cfg(feature = "fleet")]
             (&["agent", "fleet"], "a load generator of a fleet; a fleet on this machine"),

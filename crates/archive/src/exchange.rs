@@ -1,0 +1,324 @@
+//! Runs and bake-offs that move between archives: the list of their files on the way out, and a checked
+//! folder on the way in.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use record::run::{RunHeader, RunId, RunState};
+
+use crate::error::ArchiveError;
+use crate::writer::MANIFEST;
+use crate::{Archive, bakeoff, checksum, disk, lock, reader};
+
+/// Largest file that moves between archives, in bytes.
+pub const FILE_BYTES_MAX: u64 = disk::STORED_BYTES_MAX;
+/// Largest number of files of a run or bake-off that moves.
+pub const FILES_MAX: usize = 256;
+/// Largest total of the files of a run or bake-off that moves, in bytes.
+pub(crate) const TOTAL_BYTES_MAX: u64 = 4 << 30;
+
+/// Kind of a folder: `runs/<id>` or `bakeoffs/<id>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shelf {
+    /// Folder of a run.
+    Runs,
+    /// Folder of a bake-off.
+    Bakeoffs,
+}
+
+impl Shelf {
+    /// Name of the parent folder.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Bakeoffs => "bakeoffs",
+        }
+    }
+
+    /// Reads the name of a parent folder.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Runs, Self::Bakeoffs].into_iter().find(|shelf| shelf.word() == word)
+    }
+}
+
+/// One file of a parcel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParcelFile {
+    /// Plain file name.
+    pub name: String,
+    /// Length.
+    pub bytes: u64,
+    /// Checksum.
+    pub sha256: String,
+}
+
+/// Content of a run's or bake-off's folder.
+#[derive(Debug, Clone)]
+pub struct Parcel {
+    /// Name, state and origin.
+    pub header: RunHeader,
+    /// Kind of the folder.
+    pub shelf: Shelf,
+    /// See [`Archive::identity`].
+    pub sha256: String,
+    /// All files, by name.
+    pub files: Vec<ParcelFile>,
+}
+
+/// Checks a list of files that came from another machine.
+///
+/// # Errors
+///
+/// A name is not plain or occurs twice, or the list exceeds a limit. The text names the problem.
+pub fn check_parcel_files(files: &[ParcelFile]) -> Result<(), String> {
+    let is_plain = |name: &str| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.bytes().all(plain)
+    };
+    let is_sum = |sum: &str| sum.len() == 64 && sum.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if files.len() > FILES_MAX {
+        return Err(format!("it has {} files, more than {FILES_MAX}", files.len()));
+    }
+    let mut total_bytes = 0_u64;
+    for file in files {
+        if !is_plain(&file.name) {
+            return Err(format!("it has the file {:?}, which is not a plain file name", file.name));
+        }
+        if !is_sum(&file.sha256) {
+            return Err(format!("{} has no SHA-256 checksum", file.name));
+        }
+        if file.bytes > FILE_BYTES_MAX {
+            return Err(format!("{} is larger than {FILE_BYTES_MAX} bytes, the limit", file.name));
+        }
+        total_bytes += file.bytes;
+    }
+    let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("it has the file {:?} twice", twice[0]));
+    }
+    if total_bytes > TOTAL_BYTES_MAX {
+        return Err(format!("its files have {total_bytes} bytes, more than {TOTAL_BYTES_MAX}, the limit"));
+    }
+    Ok(())
+}
+
+/// SHA-256 over the lines `<sha256>  <name>` of the files, by name.
+fn sum_of_list(files: &[ParcelFile]) -> String {
+    let lines: String = files.iter().map(|file| disk::sum_line(&file.sha256, &file.name)).collect();
+    checksum::of(lines.as_bytes())
+}
+
+/// Identity of a parcel with these files, which are in the order of their names.
+///
+/// A run is its manifest, which has the checksums of its other files. A bake-off is the list of its files:
+/// nothing has a checksum of its journal.
+pub fn identity_of(shelf: Shelf, files: &[ParcelFile]) -> Option<String> {
+    match shelf {
+        Shelf::Runs => files.iter().find(|file| file.name == MANIFEST).map(|file| file.sha256.clone()),
+        Shelf::Bakeoffs => Some(sum_of_list(files)),
+    }
+}
+
+impl Archive {
+    /// Runs and bake-offs that no process will change: sealed runs, and bake-offs in which every trial has
+    /// ended. The runs of a bake-off come before it.
+    ///
+    /// # Errors
+    ///
+    /// The folders cannot be read.
+    pub fn finished(&self) -> Result<Vec<RunId>, ArchiveError> {
+        let mut listed = self.list(&crate::Filter::default())?;
+        listed.retain(|l| is_finished(&l.header, self.is_bakeoff(l.header.id)));
+        listed.sort_by_key(|l| (self.is_bakeoff(l.header.id), l.header.id));
+        Ok(listed.into_iter().map(|l| l.header.id).collect())
+    }
+
+    /// Checksum that two archives agree on if and only if they have the same run or bake-off; `None` if this
+    /// archive has none of that name. Reads only the manifest of a run.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be read.
+    pub fn identity(&self, id: RunId) -> Result<Option<String>, ArchiveError> {
+        let run = self.tree.run(id);
+        if run.is_dir() {
+            return Ok(Some(checksum::of(&disk::read(&run.join(MANIFEST))?)));
+        }
+        let folder = self.tree.bakeoff(id);
+        if folder.is_dir() {
+            return Ok(Some(sum_of_list(&files_of(&folder)?)));
+        }
+        Ok(None)
+    }
+
+    /// Verifies a run or bake-off as [`Archive::verify`] does, and lists its files.
+    ///
+    /// # Errors
+    ///
+    /// It does not exist, is damaged, or still changes.
+    pub fn parcel(&self, id: RunId) -> Result<Parcel, ArchiveError> {
+        let shelf = if self.is_bakeoff(id) { Shelf::Bakeoffs } else { Shelf::Runs };
+        let header = self.header(id)?;
+        if !is_finished(&header, shelf == Shelf::Bakeoffs) {
+            return Err(ArchiveError::Unfinished { id, state: header.state.word() });
+        }
+        for verified in self.verify(&[id])? {
+            refuse(verified)?;
+        }
+        let folder = self.shelved(shelf, id);
+        let files = files_of(&folder)?;
+        check_parcel_files(&files).map_err(|what| ArchiveError::damaged(&folder, what))?;
+        let sha256 = identity_of(shelf, &files).expect("a verified run has a manifest");
+        Ok(Parcel { header, shelf, sha256, files })
+    }
+
+    /// Reads a file of a parcel.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or has changed since.
+    pub fn parcel_bytes(&self, parcel: &Parcel, file: &ParcelFile) -> Result<Vec<u8>, ArchiveError> {
+        let path = self.shelved(parcel.shelf, parcel.header.id).join(&file.name);
+        let bytes = disk::read_up_to(&path, file.bytes)?;
+        if checksum::of(&bytes) == file.sha256 {
+            return Ok(bytes);
+        }
+        Err(ArchiveError::damaged(&path, "it has changed since it was verified"))
+    }
+
+    /// Begins to receive a run or bake-off from another machine.
+    ///
+    /// # Errors
+    ///
+    /// The archive has it, another process receives it, or the archive cannot be written.
+    pub fn receive(&self, id: RunId, shelf: Shelf) -> Result<Incoming, ArchiveError> {
+        let partial = disk::partial(&self.tree.run(id));
+        let _still = self.tree.keep_still()?;
+        if self.tree.run(id).exists() || self.tree.bakeoff(id).exists() {
+            return Err(ArchiveError::Exists { id });
+        }
+        disk::make_new_folder(&partial).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => ArchiveError::Busy { id },
+            _ => ArchiveError::writing(&partial)(e),
+        })?;
+        // From here on, any failure drops the value, which removes the folder.
+        let path = partial.join(MANIFEST);
+        let mut incoming = Incoming { archive: self.clone(), id, shelf, partial, lock: None };
+        let lock = disk::new_file().open(&path).map_err(ArchiveError::writing(&path))?;
+        lock::take(&lock).map_err(ArchiveError::writing(&path))?;
+        incoming.lock = Some(lock);
+        let folder = incoming.folder();
+        disk::make_folder(&folder).map_err(ArchiveError::writing(&folder))?;
+        Ok(incoming)
+    }
+
+    fn shelved(&self, shelf: Shelf, id: RunId) -> PathBuf {
+        match shelf {
+            Shelf::Runs => self.tree.run(id),
+            Shelf::Bakeoffs => self.tree.bakeoff(id),
+        }
+    }
+}
+
+fn is_finished(header: &RunHeader, is_bakeoff: bool) -> bool {
+    match header.state {
+        RunState::Running | RunState::Abandoned => false,
+        // `bakeoff resume` continues it.
+        RunState::Interrupted => !is_bakeoff,
+        _ => true,
+    }
+}
+
+fn files_of(folder: &Path) -> Result<Vec<ParcelFile>, ArchiveError> {
+    let file = |name: String| {
+        let path = folder.join(&name);
+        let sum = disk::open(&path).and_then(|mut file| checksum::of_all(&mut file));
+        let (sha256, bytes) = sum.map_err(ArchiveError::reading(&path))?;
+        Ok(ParcelFile { name, bytes, sha256 })
+    };
+    disk::names(folder)?.into_iter().map(file).collect()
+}
+
+fn refuse(verified: crate::Verified) -> Result<(), ArchiveError> {
+    match verified.problems.into_iter().next() {
+        None => Ok(()),
+        Some(problem) => Err(ArchiveError::damaged(&problem.path, problem.what)),
+    }
+}
+
+/// A run or bake-off that is being received. It is no part of the archive before [`Incoming::finish`];
+/// dropping it earlier removes its files.
+#[derive(Debug)]
+#[must_use = "what is not finished leaves nothing"]
+pub struct Incoming {
+    archive: Archive,
+    id: RunId,
+    shelf: Shelf,
+    /// `runs/.<id>.partial`, itself an archive with this one entry.
+    partial: PathBuf,
+    /// Locked: shows other processes that the receiver lives.
+    lock: Option<File>,
+}
+
+impl Incoming {
+    fn alone(&self) -> Archive {
+        Archive { tree: disk::Tree::trusted_at(&self.partial) }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.alone().shelved(self.shelf, self.id)
+    }
+
+    /// Stores a file.
+    ///
+    /// # Errors
+    ///
+    /// The bytes differ from the list, or the archive cannot be written.
+    pub fn add(&mut self, file: &ParcelFile, bytes: &[u8]) -> Result<(), ArchiveError> {
+        let path = self.folder().join(&file.name);
+        check_parcel_files(std::slice::from_ref(file)).map_err(|what| ArchiveError::damaged(&path, what))?;
+        if bytes.len() as u64 != file.bytes || checksum::of(bytes) != file.sha256 {
+            return Err(ArchiveError::damaged(&path, "the received bytes do not match their checksum"));
+        }
+        disk::store(&self.folder(), &file.name, bytes).map(drop)
+    }
+
+    /// Verifies what was received as [`Archive::verify`] does, and adds it to the archive.
+    ///
+    /// # Errors
+    ///
+    /// It is damaged, the archive got one of that name meanwhile, or cannot be written.
+    pub fn finish(self) -> Result<RunHeader, ArchiveError> {
+        let (folder, alone) = (self.folder(), self.alone());
+        let header = match self.shelf {
+            Shelf::Runs => {
+                refuse(alone.verify_run(self.id, &folder))?;
+                reader::read_manifest(&folder, self.id)?.header
+            }
+            Shelf::Bakeoffs => {
+                // Its runs are in the archive already.
+                refuse(self.archive.verify_bakeoff(self.id, &folder))?;
+                bakeoff::header(&folder, bakeoff::read_story)?
+            }
+        };
+        if !is_finished(&header, self.shelf == Shelf::Bakeoffs) {
+            return Err(ArchiveError::Unfinished { id: self.id, state: header.state.word() });
+        }
+        let _still = self.archive.tree.keep_still()?;
+        let tree = &self.archive.tree;
+        if tree.run(self.id).exists() || tree.bakeoff(self.id).exists() {
+            return Err(ArchiveError::Exists { id: self.id });
+        }
+        disk::publish(&folder, &self.archive.shelved(self.shelf, self.id))?;
+        Ok(header)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // If that fails, the next process that opens the archive does it.
+        let _ = fs::remove_dir_all(&self.partial);
+    }
+}

@@ -1,0 +1,280 @@
+//! `bakeoff archive`: runs that many machines share.
+
+use std::io::Write;
+
+use archive::Archive;
+use record::printable::printable;
+use record::run::RunId;
+use serde_json::json;
+use shared::{Location, Outcome, Shared, SharedError, Transfer};
+
+use crate::cmd::{Global, of_archive, print_json};
+use crate::exit::Exit;
+use crate::screen::Screen;
+
+/// Copy runs to and from an archive that many machines share
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+TO and FROM are INDEX,STORE: postgres://USER@HOST/DB,s3://BUCKET/PREFIX or postgres://USER@HOST/DB,file:///FOLDER.
+Passwords: $PGPASSWORD, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, each the value or {file:PATH}.
+A command that was interrupted, repeated, completes what is missing.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Copy runs and bake-offs to the shared archive: these, or all that it lacks
+    #[command(
+        after_help = "Examples:\n  bakeoff archive push postgres://lab@db.lab/bakeoff,s3://lab/bakeoff\n  bakeoff archive push postgres://lab@db.lab/bakeoff,s3://lab/bakeoff latest"
+    )]
+    Push {
+        /// The shared archive
+        to: String,
+        /// Which ones; a bake-off comes with its runs
+        runs: Vec<String>,
+    },
+    /// Copy runs and bake-offs from the shared archive: these, or all that are missing here
+    #[command(
+        after_help = "Examples:\n  bakeoff archive pull postgres://lab@db.lab/bakeoff,s3://lab/bakeoff\n  bakeoff archive pull postgres://lab@db.lab/bakeoff,s3://lab/bakeoff 8c1fe2"
+    )]
+    Pull {
+        /// The shared archive
+        from: String,
+        /// Which ones; a bake-off comes with its runs
+        runs: Vec<String>,
+    },
+    /// Push, then pull: afterwards both sides have all runs
+    #[command(
+        after_help = "Examples:\n  bakeoff archive sync postgres://lab@db.lab/bakeoff,s3://lab/bakeoff"
+    )]
+    Sync {
+        /// The shared archive
+        with: String,
+    },
+    /// Create the tables of the index, or change those of an earlier version
+    #[command(
+        after_help = "Examples:\n  bakeoff archive migrate postgres://lab@db.lab/bakeoff,s3://lab/bakeoff"
+    )]
+    Migrate {
+        /// The shared archive
+        to: String,
+    },
+}
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    match &args.action {
+        Action::Push { to, runs } => push(&location(to)?, runs, global, out),
+        Action::Pull { from, runs } => pull(&location(from)?, runs, global, out),
+        Action::Sync { with } => sync(&location(with)?, global, out),
+        Action::Migrate { to } => migrate(&location(to)?, global, out),
+    }
+}
+
+/// Reads a location of the command line.
+fn location(text: &str) -> anyhow::Result<Location> {
+    Location::parse(text).map_err(of_shared)
+}
+
+/// Runs a command that measures into the default folder, and pushes what it stored to the shared archive.
+///
+/// If the shared archive is away, the runs stay in the folder, and the exit code is that of the measurement.
+///
+/// - `measures`: whether the command is one that measures; others are refused.
+pub(crate) fn push_after(
+    text: &str,
+    measures: bool,
+    json: bool,
+    out: &mut dyn Write,
+    command: &dyn Fn(&Global, &mut dyn Write) -> anyhow::Result<Exit>,
+) -> anyhow::Result<Exit> {
+    let to = location(text)?;
+    if !measures {
+        let what = "only commands that measure accept a shared archive as --archive: `bakeoff archive pull` copies \
+                    its runs to a folder";
+        return Err(Exit::Usage.with(what));
+    }
+    let global = Global::new(None, json);
+    let finished = || -> anyhow::Result<Vec<RunId>> { Ok(global.archive_for_writing()?.finished()?) };
+    let before = finished()?;
+    let exit = command(&global, out);
+    out.flush()?;
+    let mut new = finished()?;
+    new.retain(|id| !before.contains(id));
+    let archive = global.archive()?;
+    // A bake-off that was resumed has older runs too.
+    let bakeoffs = new.iter().filter(|id| archive.is_bakeoff(**id));
+    let mut ids = bakeoffs.map(|id| archive.runs_of(*id)).collect::<Result<Vec<_>, _>>()?.concat();
+    ids.extend(new.iter().filter(|id| !ids.contains(id)).copied().collect::<Vec<_>>());
+    if ids.is_empty() {
+        return exit;
+    }
+    let problem = match push_ids(&to, &archive, &ids) {
+        Ok(counts) => counts.problems.into_iter().next().map(|(_, what)| what),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    let mut screen = Screen::new();
+    match problem {
+        None => screen.line(&format!("pushed {} to the shared archive", ids.len())),
+        Some(what) => {
+            let names: Vec<String> = new.iter().map(ToString::to_string).collect();
+            screen
+                .line(&format!("bakeoff: stored here, but not in the shared archive: {}", printable(&what)));
+            screen.line(&format!("  later: bakeoff archive push '{}' {}", printable(text), names.join(" ")));
+        }
+    }
+    exit
+}
+
+/// Marks an error of the shared archive: a wrong location is a wrong command line.
+fn of_shared(error: SharedError) -> anyhow::Error {
+    match error {
+        SharedError::Location(_) => Exit::Usage.with(error),
+        SharedError::Archive(error) => of_archive(error),
+        _ => error.into(),
+    }
+}
+
+/// Counts of one direction.
+#[derive(Debug, Default)]
+struct Counts {
+    moved: Vec<RunId>,
+    files: usize,
+    bytes: u64,
+    same: usize,
+    problems: Vec<(Option<RunId>, String)>,
+}
+
+impl Counts {
+    fn add(&mut self, transfer: Transfer) {
+        let Transfer { id, outcome } = transfer;
+        match outcome {
+            Outcome::Moved { files, bytes } => {
+                self.moved.extend(id);
+                self.files += files;
+                self.bytes += bytes;
+            }
+            Outcome::Same => self.same += 1,
+            Outcome::Differs => {
+                let what = "the other side has a different run of this name; neither was changed".to_owned();
+                self.problems.push((id, what));
+            }
+            Outcome::Refused { what } => self.problems.push((id, what)),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let problems =
+            self.problems.iter().map(|(id, what)| json!({"run": id.map(|id| id.to_string()), "what": what}));
+        json!({
+            "moved": self.moved.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "files": self.files, "bytes": self.bytes, "same": self.same,
+            "problems": problems.collect::<Vec<_>>(),
+        })
+    }
+
+    fn print(&self, verb: &str, out: &mut dyn Write) -> std::io::Result<()> {
+        for (id, what) in &self.problems {
+            let name = id.map_or_else(|| "index".to_owned(), |id| id.to_string());
+            writeln!(out, "{name}: {}", printable(what))?;
+        }
+        let Self { moved, files, bytes, same, problems } = self;
+        let (moved, problems) = (moved.len(), problems.len());
+        writeln!(
+            out,
+            "{verb} {moved} runs and bake-offs ({files} files, {bytes} bytes); {same} were there; {problems} problems"
+        )
+    }
+
+    fn exit(&self) -> Exit {
+        if self.problems.is_empty() { Exit::Good } else { Exit::Bad }
+    }
+}
+
+/// The named runs with those of their bake-offs, the runs first; all that have ended if none is named.
+fn chosen(archive: &Archive, runs: &[String]) -> anyhow::Result<Vec<RunId>> {
+    if runs.is_empty() {
+        return Ok(archive.finished()?);
+    }
+    let mut ids = Vec::new();
+    for text in runs {
+        let id = archive.find(text).map_err(of_archive)?;
+        if archive.is_bakeoff(id) {
+            ids.extend(archive.runs_of(id)?);
+        }
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+fn push(to: &Location, runs: &[String], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let archive = global.archive()?;
+    let ids = chosen(&archive, runs)?;
+    let counts = push_ids(to, &archive, &ids)?;
+    print(&[("pushed", &counts)], global, out)
+}
+
+fn push_ids(to: &Location, archive: &Archive, ids: &[RunId]) -> anyhow::Result<Counts> {
+    let mut counts = Counts::default();
+    let mut shared = Shared::open(to).map_err(of_shared)?;
+    shared.push(archive, ids, &mut |transfer| counts.add(transfer)).map_err(of_shared)?;
+    Ok(counts)
+}
+
+fn pull(from: &Location, runs: &[String], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let archive = global.archive_for_writing()?;
+    let mut shared = Shared::open(from).map_err(of_shared)?;
+    let mut ids = Vec::new();
+    for text in runs {
+        match shared.named(text).map_err(of_shared)?[..] {
+            [id] => ids.push(id),
+            [] => return Err(Exit::Usage.with(format!("no run `{text}` in the shared archive"))),
+            _ => {
+                return Err(Exit::Usage
+                    .with(format!("`{text}` matches several runs: use more characters of the run id")));
+            }
+        }
+    }
+    let mut counts = Counts::default();
+    let ids = (!ids.is_empty()).then_some(&ids[..]);
+    shared.pull(&archive, ids, &mut |transfer| counts.add(transfer)).map_err(of_shared)?;
+    print(&[("pulled", &counts)], global, out)
+}
+
+fn sync(with: &Location, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let archive = global.archive_for_writing()?;
+    let mut shared = Shared::open(with).map_err(of_shared)?;
+    let (mut pushed, mut pulled) = (Counts::default(), Counts::default());
+    shared.push(&archive, &archive.finished()?, &mut |transfer| pushed.add(transfer)).map_err(of_shared)?;
+    shared.pull(&archive, None, &mut |transfer| pulled.add(transfer)).map_err(of_shared)?;
+    print(&[("pushed", &pushed), ("pulled", &pulled)], global, out)
+}
+
+fn migrate(to: &Location, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let (from, version) = Shared::migrate(to).map_err(of_shared)?;
+    if global.json {
+        print_json(out, &json!({"schema": "bakeoff.archive-migrate/1", "from": from, "version": version}))?;
+    } else if from == version {
+        writeln!(out, "the index has version {version} already")?;
+    } else {
+        writeln!(out, "the index has version {version} now, before {from}")?;
+    }
+    Ok(Exit::Good)
+}
+
+fn print(parts: &[(&str, &Counts)], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if global.json {
+        let mut document = json!({"schema": "bakeoff.archive-transfer/1"});
+        for (verb, counts) in parts {
+            document[*verb] = counts.json();
+        }
+        print_json(out, &document)?;
+    } else {
+        for (verb, counts) in parts {
+            counts.print(verb, out)?;
+        }
+    }
+    let is_good = parts.iter().all(|(_, counts)| matches!(counts.exit(), Exit::Good));
+    Ok(if is_good { Exit::Good } else { Exit::Bad })
+}

@@ -1,0 +1,279 @@
+//! The index: a row of `run` for each run and bake-off after all its files are stored.
+
+use std::time::Duration;
+
+use archive::{Parcel, ParcelFile, Shelf, check_parcel_files};
+use record::run::RunId;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, NoTls};
+
+use crate::error::SharedError;
+use crate::location::IndexPlace;
+use crate::secret;
+use crate::tls::Tls;
+
+/// Changes of the tables, oldest first; the version of the tables is the number of changes that they have.
+/// A published change is never edited.
+const MIGRATIONS: [&str; 1] = ["
+CREATE TABLE run (
+    id              text PRIMARY KEY,
+    shelf           text NOT NULL CHECK (shelf IN ('runs', 'bakeoffs')),
+    kind            text NOT NULL,
+    state           text NOT NULL,
+    reason          text,
+    started_unix_ns bigint NOT NULL,
+    started_monotonic_ns bigint NOT NULL,
+    title           text NOT NULL,
+    bakeoff         text,
+    tool_version    text NOT NULL,
+    command         text NOT NULL,
+    sha256          text NOT NULL,
+    bytes           bigint NOT NULL,
+    pushed_at       timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX run_by_bakeoff ON run (bakeoff);
+CREATE TABLE label (
+    run   text NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    name  text NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (run, name)
+);
+CREATE TABLE file (
+    run    text NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    name   text NOT NULL,
+    bytes  bigint NOT NULL,
+    sha256 text NOT NULL,
+    PRIMARY KEY (run, name)
+);
+"];
+/// Key of the lock that one migration holds: the letters `bakeoffa`.
+const MIGRATION_LOCK: i64 = 0x6261_6b65_6f66_6661;
+/// Rows in one answer.
+const PAGE: i64 = 10_000;
+
+/// An open index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    client: Client,
+}
+
+/// A row of `run`, as far as a pull needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) id: RunId,
+    pub(crate) shelf: Shelf,
+    pub(crate) sha256: String,
+    pub(crate) bakeoff: Option<RunId>,
+}
+
+impl Index {
+    pub(crate) async fn connect(place: &IndexPlace) -> Result<Self, SharedError> {
+        let mut config = place.config.clone();
+        config.connect_timeout(Duration::from_secs(10)).application_name("bakeoff");
+        // A server that no longer answers ends a push within a minute.
+        config.tcp_user_timeout(Duration::from_secs(60)).options("-c statement_timeout=60000");
+        if let Some(password) = secret::of("PGPASSWORD")? {
+            config.password(password);
+        }
+        let client = if place.has_tls {
+            let (client, connection) = config.connect(Tls::new(place.ca.as_deref())?).await?;
+            tokio::spawn(connection);
+            client
+        } else {
+            let (client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(connection);
+            client
+        };
+        Ok(Self { client })
+    }
+
+    pub(crate) async fn check_version(&self) -> Result<(), SharedError> {
+        let known = known();
+        match self.version().await? {
+            0 => Err(SharedError::NoTables),
+            found if found < known => Err(SharedError::Older { found, known }),
+            found if found > known => Err(SharedError::Newer { found, known }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn version(&self) -> Result<i32, SharedError> {
+        match self.client.query_opt("SELECT version FROM bakeoff_archive", &[]).await {
+            Ok(row) => Ok(row.map_or(0, |row| row.get(0))),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) async fn migrate(&mut self) -> Result<(i32, i32), SharedError> {
+        let known = known();
+        let tx = self.client.transaction().await?;
+        tx.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await?;
+        tx.batch_execute("CREATE TABLE IF NOT EXISTS bakeoff_archive (version integer NOT NULL)").await?;
+        let row = tx.query_opt("SELECT version FROM bakeoff_archive", &[]).await?;
+        let found: i32 = row.as_ref().map_or(0, |row| row.get(0));
+        if row.is_none() {
+            tx.execute("INSERT INTO bakeoff_archive VALUES (0)", &[]).await?;
+        }
+        if found > known {
+            return Err(SharedError::Newer { found, known });
+        }
+        for change in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+            tx.batch_execute(change).await?;
+        }
+        tx.execute("UPDATE bakeoff_archive SET version = $1", &[&known]).await?;
+        tx.commit().await?;
+        Ok((found, known))
+    }
+
+    /// Checksum in the row of `id`.
+    pub(crate) async fn sum_of(&self, id: RunId) -> Result<Option<String>, SharedError> {
+        let row = self
+            .client
+            .query_opt("SELECT left(sha256, 65) FROM run WHERE id = $1", &[&id.to_string()])
+            .await?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    /// Adds the row of a run after its files are stored, with its labels and files, unless another process did;
+    /// returns the checksum in the row.
+    pub(crate) async fn add(&mut self, parcel: &Parcel) -> Result<String, SharedError> {
+        let header = &parcel.header;
+        let id = header.id.to_string();
+        let bytes: u64 = parcel.files.iter().map(|file| file.bytes).sum();
+        let (unix_ns, monotonic_ns) =
+            (header.anchor.unix_ns.cast_signed(), header.anchor.monotonic_ns.cast_signed());
+        let bakeoff = header.bakeoff.map(|id| id.to_string());
+        let (title, command) = (storable(&header.title), storable(&header.command));
+        let (reason, version) = (header.reason.as_deref().map(storable), storable(&header.tool_version));
+        let tx = self.client.transaction().await?;
+        let added = tx
+            .execute(
+                "INSERT INTO run (id, shelf, kind, state, reason, started_unix_ns, started_monotonic_ns,
+                     title, bakeoff, tool_version, command, sha256, bytes)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING",
+                &[
+                    &id,
+                    &parcel.shelf.word(),
+                    &header.kind.word(),
+                    &header.state.word(),
+                    &reason,
+                    &unix_ns,
+                    &monotonic_ns,
+                    &title,
+                    &bakeoff,
+                    &version,
+                    &command,
+                    &parcel.sha256,
+                    &bytes.cast_signed(),
+                ],
+            )
+            .await?;
+        if added == 0 {
+            let row = tx.query_one("SELECT left(sha256, 65) FROM run WHERE id = $1", &[&id]).await?;
+            return Ok(row.get(0));
+        }
+        let (names, values): (Vec<String>, Vec<String>) =
+            header.labels.iter().map(|(name, value)| (storable(name), storable(value))).unzip();
+        tx.execute(
+            "INSERT INTO label SELECT $1, * FROM unnest($2::text[], $3::text[]) ON CONFLICT DO NOTHING",
+            &[&id, &names, &values],
+        )
+        .await?;
+        let names: Vec<&str> = parcel.files.iter().map(|file| file.name.as_str()).collect();
+        let lengths: Vec<i64> = parcel.files.iter().map(|file| file.bytes.cast_signed()).collect();
+        let sums: Vec<&str> = parcel.files.iter().map(|file| file.sha256.as_str()).collect();
+        tx.execute(
+            "INSERT INTO file SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::text[])",
+            &[&id, &names, &lengths, &sums],
+        )
+        .await?;
+        tx.commit().await?;
+        Ok(parcel.sha256.clone())
+    }
+
+    /// All rows, the runs before the bake-offs, and the texts in place of an id.
+    pub(crate) async fn rows(&self) -> Result<(Vec<Row>, Vec<String>), SharedError> {
+        let (mut rows, mut wrong, mut last) = (Vec::new(), Vec::new(), String::new());
+        loop {
+            let page = self
+                .client
+                .query(
+                    "SELECT id, left(shelf, 9), left(sha256, 65), left(bakeoff, 27) FROM run
+                     WHERE id > $1 AND length(id) <= 200 ORDER BY id LIMIT $2",
+                    &[&last, &PAGE],
+                )
+                .await?;
+            let Some(end) = page.last() else { break };
+            last = end.get(0);
+            for row in &page {
+                match read_row(row) {
+                    Some(row) => rows.push(row),
+                    None => wrong.push(row.get(0)),
+                }
+            }
+        }
+        rows.sort_by_key(|row| (row.shelf, row.id));
+        Ok((rows, wrong))
+    }
+
+    /// Files of a run, checked.
+    pub(crate) async fn files(&self, id: RunId) -> Result<Vec<ParcelFile>, SharedError> {
+        let most = i64::try_from(archive::FILES_MAX + 1).expect("a small number");
+        let rows = self
+            .client
+            .query(
+                "SELECT left(name, 256), bytes, left(sha256, 65) FROM file WHERE run = $1 LIMIT $2",
+                &[&id.to_string(), &most],
+            )
+            .await?;
+        let file = |row: &tokio_postgres::Row| ParcelFile {
+            name: row.get(0),
+            bytes: row.get::<_, i64>(1).cast_unsigned(),
+            sha256: row.get(2),
+        };
+        let mut files: Vec<ParcelFile> = rows.iter().map(file).collect();
+        // The order of bytes, which is that of an archive, and not that of the database's language.
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        check_parcel_files(&files)
+            .map_err(|what| SharedError::wrong(format!("its rows in `file`: {what}")))?;
+        Ok(files)
+    }
+
+    pub(crate) async fn named(&self, text: &str) -> Result<Vec<RunId>, SharedError> {
+        let text = text.to_ascii_uppercase();
+        let rows = self
+            .client
+            .query(
+                "SELECT left(id, 27) FROM run WHERE left(id, length($1)) = $1
+                     OR length($1) >= $2 AND right(id, length($1)) = $1 ORDER BY id DESC LIMIT 3",
+                &[&text, &i32::try_from(RunId::SHORT_MIN).expect("a small number")],
+            )
+            .await?;
+        Ok(rows.iter().filter_map(|row| run_id(row.get(0))).collect())
+    }
+}
+
+fn known() -> i32 {
+    i32::try_from(MIGRATIONS.len()).expect("a small number")
+}
+
+fn read_row(row: &tokio_postgres::Row) -> Option<Row> {
+    let bakeoff: Option<&str> = row.get(3);
+    Some(Row {
+        id: run_id(row.get(0))?,
+        shelf: Shelf::from_word(row.get(1))?,
+        sha256: row.get(2),
+        bakeoff: bakeoff.and_then(run_id),
+    })
+}
+
+/// Reads an id in its canonical spelling only: it becomes the name of a folder.
+fn run_id(text: &str) -> Option<RunId> {
+    text.parse::<RunId>().ok().filter(|id| id.to_string() == text)
+}
+
+/// A text of PostgreSQL holds every character except this one.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}

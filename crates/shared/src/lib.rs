@@ -1,0 +1,107 @@
+//! An archive that many machines share: its index in PostgreSQL, its files in an object store.
+//!
+//! ```text
+//! <prefix>/runs/<id>/<file>      the same bytes as in the folder of an archive
+//! <prefix>/bakeoffs/<id>/<file>
+//! run, label, file               tables: a row of `run` exists only if all its files are stored
+//! ```
+//!
+//! The folder of an archive stays the place where a run is measured. A push stores the files of a run first
+//! and its row last, in one transaction. Whatever is interrupted, the same command completes it.
+
+mod error;
+mod index;
+mod location;
+mod secret;
+mod store;
+mod tls;
+mod transfer;
+
+pub use error::SharedError;
+pub use location::Location;
+pub use transfer::{Outcome, Transfer};
+
+use archive::Archive;
+use record::run::RunId;
+use tokio::runtime::{Builder, Runtime};
+
+use index::Index;
+use store::Store;
+
+/// An open shared archive.
+#[derive(Debug)]
+pub struct Shared {
+    runtime: Runtime,
+    index: Index,
+    store: Store,
+}
+
+impl Shared {
+    /// Connects to the index and the store.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be reached, or the index has no tables or those of a later version.
+    pub fn open(location: &Location) -> Result<Self, SharedError> {
+        let shared = Self::connect(location)?;
+        shared.runtime.block_on(shared.index.check_version())?;
+        Ok(shared)
+    }
+
+    /// Creates the tables of the index, or changes those of an earlier version; returns the version before
+    /// and after.
+    ///
+    /// # Errors
+    ///
+    /// The index or the store cannot be reached, or the index refuses.
+    pub fn migrate(location: &Location) -> Result<(i32, i32), SharedError> {
+        let mut shared = Self::connect(location)?;
+        shared.runtime.block_on(shared.index.migrate())
+    }
+
+    fn connect(location: &Location) -> Result<Self, SharedError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(SharedError::Runtime)?;
+        let store = Store::open(location.store())?;
+        let index = runtime.block_on(Index::connect(location.index()))?;
+        Ok(Self { runtime, index, store })
+    }
+
+    /// Stores these runs and bake-offs, each with its outcome to `each`. Those that are stored already cost
+    /// little.
+    ///
+    /// # Errors
+    ///
+    /// The index or the store cannot be used; the same call later completes what is missing.
+    pub fn push(
+        &mut self,
+        archive: &Archive,
+        ids: &[RunId],
+        each: &mut dyn FnMut(Transfer),
+    ) -> Result<(), SharedError> {
+        self.runtime.block_on(transfer::push(&mut self.index, &self.store, archive, ids, each))
+    }
+
+    /// Copies runs and bake-offs into the archive, each with its outcome to `each`: these, or all that the
+    /// archive lacks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::push`], and those of writing the archive.
+    pub fn pull(
+        &mut self,
+        archive: &Archive,
+        ids: Option<&[RunId]>,
+        each: &mut dyn FnMut(Transfer),
+    ) -> Result<(), SharedError> {
+        self.runtime.block_on(transfer::pull(&self.index, &self.store, archive, ids, each))
+    }
+
+    /// Ids in the index that begin or end with `text`, a few at most.
+    ///
+    /// # Errors
+    ///
+    /// The index cannot be used.
+    pub fn named(&self, text: &str) -> Result<Vec<RunId>, SharedError> {
+        self.runtime.block_on(self.index.named(text))
+    }
+}
