@@ -95,8 +95,8 @@ pub fn check_parcel_files(files: &[ParcelFile]) -> Result<(), String> {
     }
     let mut names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("it has the file {:?} twice", twice[0]));
+    if let Some(twice) = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b) {
+        return Err(format!("it has the file {:?} twice", twice.0));
     }
     if total_bytes > TOTAL_BYTES_MAX {
         return Err(format!("its files have {total_bytes} bytes, more than {TOTAL_BYTES_MAX}, the limit"));
@@ -308,6 +308,11 @@ impl Incoming {
         }
         let _still = self.archive.tree.keep_still()?;
         let tree = &self.archive.tree;
+        // `resume` would take it for one of its trials. A bake-off that is received comes after its runs.
+        if let Some(bakeoff) = header.bakeoff.filter(|bakeoff| tree.bakeoff(*bakeoff).exists()) {
+            let what = format!("it says that it is of bake-off {bakeoff}, which this machine has without it");
+            return Err(ArchiveError::damaged(&folder, what));
+        }
         if tree.run(self.id).exists() || tree.bakeoff(self.id).exists() {
             return Err(ArchiveError::Exists { id: self.id });
         }

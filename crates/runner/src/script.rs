@@ -88,9 +88,10 @@ impl UnrunScript {
         let files: Vec<ScriptFile> = self.0.into_iter().map(|(file, _)| file).collect();
         let Some(script) = files.first() else { return Ok(plan) };
         let knows_modules = files_of_trials(bakeoff).next().is_some();
-        let script = match is_named && !knows_modules {
-            true => LuaScript::of(script.clone()),
-            false => LuaScript::known(&files, "the archive does not have its text; name the plan by --plan"),
+        let script = if is_named && !knows_modules {
+            LuaScript::of(script.clone())
+        } else {
+            LuaScript::known(&files, "the archive does not have its text; name the plan by --plan")
         };
         let plan = checked(plan, script.map_err(|source| RunnerError::Script { source })?)?;
         // It may have loaded fewer modules.

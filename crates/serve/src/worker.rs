@@ -146,8 +146,11 @@ impl Worker {
         why: Why,
         last: Last,
     ) -> Result<(), QueueError> {
-        // The process may have ended while no server ran.
-        let ended_unix_ns = self.archive.standing(run).ok().and_then(|standing| standing.ended_unix_ns);
+        // The process may have ended while no server ran. One that ended with an error may have refused to
+        // open the journal, which then has the end of an earlier process.
+        let is_in_journal = !matches!(why, Why::Error);
+        let standing = is_in_journal.then(|| self.archive.standing(run).ok()).flatten();
+        let ended_unix_ns = standing.and_then(|standing| standing.ended_unix_ns);
         let mut queue = self.queue();
         let reason = match why {
             Why::Wanted => None,
@@ -189,7 +192,10 @@ impl Worker {
         command.arg("--archive").arg(self.archive.dir());
         match verb {
             Verb::Run => command.arg("run").arg(folder.join("plan.toml")).arg("--as").arg(run.to_string()),
-            Verb::Resume => command.arg("resume").arg(run.to_string()),
+            // With the plan's file: before the first trial, only it names the modules of a script.
+            Verb::Resume => {
+                command.arg("resume").arg(run.to_string()).arg("--plan").arg(folder.join("plan.toml"))
+            }
         };
         command.arg("--wait").current_dir(&folder).stdin(Stdio::null());
         command.stderr(output.try_clone().map_err(unstarted)?).stdout(output);
@@ -288,7 +294,8 @@ impl Worker {
     }
 }
 
-/// Signals that a process got: the first asks it to end after the current trial, the second at once.
+/// Signals that a process got: the first asks it to end after the current trial, the other two at once. One
+/// request to end is for an orderly end, two are for an end that waits for nothing.
 #[derive(Debug, Default)]
 struct Urged(u8);
 
@@ -296,11 +303,12 @@ impl Urged {
     /// - `pid`: the process. It is asked for again once a descriptor of the process is open, since the
     ///   number of a process that has ended may be that of another.
     fn up_to(&mut self, level: u8, pid: impl Fn() -> Option<u32>) {
-        while self.0 < level.min(2) {
+        let signals = if level < 2 { level } else { 3 };
+        while self.0 < signals {
             let found =
                 pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
             let Some((number, raw)) = found else { return };
-            let signal = if self.0 == 0 { Signal::USR1 } else { Signal::TERM };
+            let signal = [Signal::USR1, Signal::TERM, Signal::INT][usize::from(self.0)];
             match pidfd_open(raw, PidfdFlags::empty()) {
                 Ok(process) if pid() == Some(number) => drop(pidfd_send_signal(&process, signal)),
                 // Linux before 5.3.

@@ -71,7 +71,7 @@ impl Index {
         let mut config = place.config.clone();
         config.connect_timeout(Duration::from_secs(10)).application_name("bakeoff");
         // A server that no longer answers ends a push within a minute.
-        config.tcp_user_timeout(Duration::from_secs(60)).options("-c statement_timeout=60000");
+        config.tcp_user_timeout(Duration::from_mins(1)).options("-c statement_timeout=60000");
         if let Some(password) = secret::of("PGPASSWORD")? {
             config.password(password);
         }
@@ -135,8 +135,8 @@ impl Index {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Adds the row of a run after its files are stored, with its labels and files, unless another process did;
-    /// returns the checksum in the row.
+    /// Adds the row of a run after its files are stored, with its labels and files, unless another process
+    /// did; returns the checksum in the row.
     pub(crate) async fn add(&mut self, parcel: &Parcel) -> Result<String, SharedError> {
         let header = &parcel.header;
         let id = header.id.to_string();

@@ -1,5 +1,7 @@
 //! The files: `<prefix>/runs/<id>/<file>` in a folder or an S3 bucket.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +19,14 @@ use crate::location::StorePlace;
 use crate::secret;
 
 /// Longest time for the repetitions of one request.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An open store.
 #[derive(Debug)]
 pub(crate) struct Store {
     files: Arc<dyn ObjectStore>,
+    /// The folder of a `file://` store.
+    folder: Option<PathBuf>,
 }
 
 impl Store {
@@ -36,7 +40,11 @@ impl Store {
                 Arc::new(PrefixStore::new(s3(bucket)?, Path::from(prefix.as_str())))
             }
         };
-        Ok(Self { files })
+        let folder = match place {
+            StorePlace::Folder(folder) => Some(folder.clone()),
+            StorePlace::S3 { .. } => None,
+        };
+        Ok(Self { files, folder })
     }
 
     /// Stores a file of a run and reads it back. A file that exists is compared, never replaced.
@@ -47,6 +55,11 @@ impl Store {
         file: &ParcelFile,
         bytes: Vec<u8>,
     ) -> Result<(), SharedError> {
+        if let Some(folder) = &self.folder
+            && nix::unistd::geteuid().is_root()
+        {
+            only_root_can_lead(folder, shelf, id)?;
+        }
         let key = key(shelf, id, &file.name);
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         match self.files.put_opts(&key, bytes.into(), options).await {
@@ -84,6 +97,20 @@ impl Store {
         let sum = archive::sha256(&mut &bytes[..]).expect("bytes in memory are readable");
         if sum == file.sha256 { Ok(bytes) } else { Err(differs()) }
     }
+}
+
+/// Refuses a folder on the way to a run that is a link, or that another user than root can change: root would
+/// write wherever that user's link leads.
+fn only_root_can_lead(folder: &std::path::Path, shelf: Shelf, id: RunId) -> Result<(), SharedError> {
+    let of_shelf = folder.join(shelf.word());
+    for at in [folder.to_owned(), of_shelf.clone(), of_shelf.join(id.to_string())] {
+        let Ok(found) = std::fs::symlink_metadata(&at) else { continue };
+        if !found.is_dir() || found.uid() != 0 || found.mode() & 0o022 != 0 {
+            let what = "as root, a store is a folder of root that no other user can write";
+            return Err(SharedError::Location(format!("{}: {what}", at.display())));
+        }
+    }
+    Ok(())
 }
 
 fn key(shelf: Shelf, id: RunId, name: &str) -> Path {
@@ -128,6 +155,29 @@ fn is_plain_and_near(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_writes_into_no_folder_that_others_lead_elsewhere() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let root = tempfile::tempdir().unwrap();
+        if !nix::unistd::geteuid().is_root() {
+            return println!("skipped: a store of root needs root");
+        }
+        let id: RunId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        let leads = |folder: &std::path::Path| only_root_can_lead(folder, Shelf::Runs, id);
+        let store = root.path().join("store");
+        let runs = store.join("runs");
+        std::fs::create_dir_all(&runs).unwrap();
+        leads(&store).unwrap();
+        symlink("/etc", runs.join(id.to_string())).unwrap();
+        assert!(leads(&store).unwrap_err().to_string().contains(&id.to_string()));
+        std::fs::remove_file(runs.join(id.to_string())).unwrap();
+        std::fs::set_permissions(&runs, std::fs::Permissions::from_mode(0o777)).unwrap();
+        leads(&store).unwrap_err();
+        std::fs::set_permissions(&runs, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::chown(&store, Some(4_321), None).unwrap();
+        leads(&store).unwrap_err();
+    }
 
     #[test]
     fn only_this_machine_is_near() {

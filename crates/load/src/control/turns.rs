@@ -8,9 +8,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use record::clock::{Clock, Monotonic};
+
+use crate::schedule::clock::to_ns;
 
 /// Interval at which a worker that rests checks whether the load is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -38,7 +40,7 @@ struct State {
     /// Workers that have not left.
     workers: usize,
     turns: u32,
-    /// How often the workers were let go.
+    /// Number of times that the workers were let go.
     openings: u64,
 }
 
@@ -108,11 +110,11 @@ impl Turns {
     /// Lets no event begin, and waits for those in flight. The time from which the clock is to continue;
     /// `None` if some do not end.
     fn rest(&self, patience: Duration) -> Option<u64> {
-        let until = Instant::now() + patience;
+        let until_ns = Monotonic.now_ns().saturating_add(to_ns(patience));
         let mut state = self.lock();
         self.is_open.store(false, Ordering::SeqCst);
         while state.resting_ns.len() < state.workers {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = Duration::from_nanos(until_ns.saturating_sub(Monotonic.now_ns()));
             if left.is_zero() {
                 self.is_open.store(true, Ordering::SeqCst);
                 state.resting_ns.clear();
@@ -164,7 +166,7 @@ impl Turns {
         }
     }
 
-    /// The load is over, perhaps before it had workers: nobody waits for them any more.
+    /// The load is over, perhaps before it had workers: nothing waits for them any more.
     pub fn end(&self) {
         self.lock().workers = 0;
         self.changed.notify_all();

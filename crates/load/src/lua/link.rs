@@ -365,13 +365,14 @@ impl Link {
 
     pub(crate) fn bulk_done(&mut self, context: &mut Context) -> bool {
         let is_well = self.send_bulk(context);
-        if is_well {
+        if !self.bulk.has_rows() {
             self.bulk.end();
         }
         is_well
     }
 
-    /// Sends the rows so far. If that fails, they stay, as in sysbench: the event's next try sends them.
+    /// Sends the rows so far. If the event begins again after a failure, they stay, as in sysbench: its next
+    /// try sends them. Other failures drop the rows, which would fail every later event.
     fn send_bulk(&mut self, context: &mut Context) -> bool {
         if !self.bulk.has_rows() {
             return true;
@@ -381,11 +382,11 @@ impl Link {
         }
         let Self { client: Some(client), bulk, rows, .. } = self else { return false };
         let outcome = ask(&mut **client, &bulk.sql, rows, context);
-        if outcome.is_ok() && !context.is_dry {
-            bulk.sql.truncate(bulk.head);
-        }
         let operation = (!context.is_dry).then_some(bulk.operation);
         self.answered(context, outcome, operation);
+        if !context.is_dry && (self.error == NONE || self.error == FATAL && !self.is_lost) {
+            self.bulk.sql.truncate(self.bulk.head);
+        }
         self.error == NONE
     }
 

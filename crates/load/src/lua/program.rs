@@ -230,8 +230,14 @@ impl Program {
     /// Whether others than the user, root and the script's owner can create files in the script's folder. The
     /// text of its owner runs anyway.
     fn is_folder_shared(&self, here: &Path) -> bool {
+        let (folder, author) = self.own(here);
+        is_shared(&here.join(folder), author)
+    }
+
+    /// The script's folder, and the script's owner.
+    pub(crate) fn own(&self, here: &Path) -> (String, Option<u32>) {
         let author = std::fs::metadata(here.join(&self.name)).ok().map(|found| found.uid());
-        is_shared(&here.join(self.folder()), author)
+        (self.folder().to_owned(), author)
     }
 
     /// Explanation of the folder that `require` leaves out.
@@ -314,9 +320,13 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
 }
 
 /// Whether another user can change a module below the working folder: the file, or a folder on the way.
-pub(crate) fn is_planted(path: &str) -> bool {
+///
+/// - `own`: the script's folder, and the owner of the script: modules in the folder may belong to that user.
+pub(crate) fn is_planted(path: &str, own: &(String, Option<u32>)) -> bool {
+    let (folder, author) = own;
+    let author = author.filter(|_| Path::new(path).starts_with(folder));
     let below = Path::new(path).ancestors().take_while(|at| *at != Path::new("."));
-    path.starts_with("./") && below.into_iter().any(|at| is_shared(at, None))
+    path.starts_with("./") && below.into_iter().any(|at| is_shared(at, author))
 }
 
 /// Whether another user than this one and root can create files in a folder.
@@ -399,5 +409,16 @@ mod tests {
         assert!(!is_beside(), "the script is root's, its folder is another user's");
         give(&folder.path().join("own.lua"), 4_321);
         assert!(is_beside());
+        // As `require` finds a module below the working folder.
+        let below = tempfile::tempdir_in(".").unwrap();
+        let folder = format!("./{}", below.path().file_name().unwrap().to_str().unwrap());
+        let module = format!("{folder}/module.lua");
+        std::fs::write(&module, "").unwrap();
+        give(below.path(), 4_321);
+        give(Path::new(&module), 4_321);
+        let is_refused = |folder: &str, author| is_planted(&module, &(folder.to_owned(), author));
+        assert!(!is_refused(&folder, Some(4_321)));
+        assert!(is_refused(&folder, None) && is_refused(&folder, Some(4_322)));
+        assert!(is_refused("./elsewhere", Some(4_321)));
     }
 }

@@ -327,7 +327,8 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
     facts.set("path", path)?;
     facts.set("cpath", native_path)?;
     facts.set("unsearched", program.unsearched(here))?;
-    facts.set("is_planted", lua.create_function(|_, path: String| Ok(is_planted(&path)))?)?;
+    let own = program.own(here);
+    facts.set("is_planted", lua.create_function(move |_, path: String| Ok(is_planted(&path, &own)))?)?;
     if let Modules::Known { texts, otherwise } = &program.modules {
         facts.set("modules", lua.create_table_from(texts.iter().map(|(name, text)| (&**name, &**text)))?)?;
         facts.set("otherwise", *otherwise)?;

@@ -67,7 +67,14 @@ pub(super) fn other_writer_of(repository: &Path) -> Option<String> {
 /// Returns the other user that may change one of these folders, or something in it.
 fn other_writer_below(mut folders: Vec<PathBuf>) -> Option<String> {
     let mut known = BTreeSet::new();
+    let tops: BTreeSet<PathBuf> = folders.iter().cloned().collect();
     while let Some(folder) = folders.pop() {
+        // A process of this user, such as `git gc`, has removed it just now.
+        if !tops.contains(&folder)
+            && fs::symlink_metadata(&folder).is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+        {
+            continue;
+        }
         let unreadable = |path: &Path, why: &io::Error| Some(format!("unknown: {}: {why}", path.display()));
         let real = match fs::canonicalize(&folder) {
             Ok(real) => real,
@@ -90,6 +97,11 @@ fn other_writer_below(mut folders: Vec<PathBuf>) -> Option<String> {
                 Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
                 Err(why) => return unreadable(&path, &why),
             };
+            // The lock of an editor on a file that is open names no file.
+            let is_lock = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".#"));
+            if is_lock && found.is_symlink() && !path.exists() {
+                continue;
+            }
             // A link may lead out of the folder.
             let who = if found.is_symlink() { other_writer_on(&path) } else { other_writer(&path, &found) };
             if who.is_some() {
