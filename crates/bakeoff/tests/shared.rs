@@ -1,7 +1,11 @@
 //! The shared archive with real servers: PostgreSQL, a folder as a store, and an S3 server.
 
 #![cfg(feature = "shared")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
 
 mod lab;
 mod servers;

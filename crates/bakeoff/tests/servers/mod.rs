@@ -103,11 +103,8 @@ impl Drop for Postgres {
 
 /// The user that the server runs as: it refuses to be root.
 fn server_user() -> Option<User> {
-    let names = ["postgres", "nobody"].iter();
-    nix::unistd::geteuid()
-        .is_root()
-        .then(|| names.filter_map(|n| User::from_name(n).unwrap()).next())
-        .flatten()
+    let mut names = ["postgres", "nobody"].iter();
+    nix::unistd::geteuid().is_root().then(|| names.find_map(|n| User::from_name(n).unwrap())).flatten()
 }
 
 fn as_server(program: &Path) -> Command {
