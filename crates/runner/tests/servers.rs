@@ -245,8 +245,15 @@ fn a_server_whose_program_is_replaced_between_two_series_is_flagged() {
         std::fs::rename(&new, &program).unwrap();
     };
     install(&[]);
-    // Without a shell: the process has this program as soon as it exists.
-    let server = format!("command = \"{} 1000\"\nready = \"true\"", program.display());
+    // Ready once a process has this program: the server's facts are those of the process at that time.
+    let runs = folder.path().join("runs");
+    let look = format!(
+        "#!/bin/sh\nfor exe in /proc/[0-9]*/exe; do [ \"$(readlink $exe)\" = {} ] && exit 0; done; exit 1\n",
+        program.display()
+    );
+    std::fs::write(&runs, look).unwrap();
+    std::fs::set_permissions(&runs, open(0o755)).unwrap();
+    let server = format!("command = \"{} 1000\"\nready = \"{}\"", program.display(), runs.display());
     let archive_folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(archive_folder.path()).unwrap();
     let mut ended = 0;
