@@ -248,10 +248,10 @@ fn refuse(verified: crate::Verified) -> Result<(), ArchiveError> {
     }
 }
 
-/// A run or bake-off that is being received. It is no part of the archive before [`Incoming::finish`];
+/// A run or bake-off that is being received. [`Incoming::finish`] adds it to the archive;
 /// dropping it earlier removes its files.
 #[derive(Debug)]
-#[must_use = "what is not finished leaves nothing"]
+#[must_use = "dropping it removes the received files"]
 pub struct Incoming {
     archive: Archive,
     id: RunId,
@@ -285,7 +285,7 @@ impl Incoming {
         disk::store(&self.folder(), &file.name, bytes).map(drop)
     }
 
-    /// Verifies what was received as [`Archive::verify`] does, and adds it to the archive.
+    /// Verifies the received files as [`Archive::verify`] does, and adds the run to the archive.
     ///
     /// # Errors
     ///

@@ -200,7 +200,7 @@ fn bake_offs_are_judged_only_if_the_command_judges_them() {
     } else {
         assert!(compared["judged"].is_object(), "{} {compared}", own.err);
     }
-    // A run against itself is no comparison, by whichever names.
+    // The server refuses to compare a run with itself, under any name.
     let short = ids[0][ids[0].len() - 8..].to_lowercase();
     for names in [format!("{0},{0}", ids[0]), format!("{},{},{short}", ids[0], ids[1])] {
         assert_eq!(house.get(&format!("/api/v1/compare?runs={names}")).status, 400, "{names}");

@@ -177,7 +177,7 @@ type Before = (Group, Vec<Maybe<Counters>>);
 /// Counters of a group since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
-    /// Inode of the folder: another one is another group. `None`: there is no such group.
+    /// Inode of the folder. If it changes, the group was created anew. `None`: the group does not exist.
     inode: Option<u64>,
     /// In `cpu.stat`; `None` if that does not count throttling.
     periods: Option<u64>,

@@ -17,7 +17,7 @@ use crate::screen::Screen;
 #[command(after_help = "\
 TO and FROM are INDEX,STORE: postgres://USER@HOST/DB,s3://BUCKET/PREFIX or postgres://USER@HOST/DB,file:///FOLDER.
 Passwords: $PGPASSWORD, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, each the value or {file:PATH}.
-A command that was interrupted, repeated, completes what is missing.")]
+To complete an interrupted copy, run the same command again.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,

@@ -228,7 +228,7 @@ impl Program {
     }
 
     /// Whether others than the user, root and the script's owner can create files in the script's folder. The
-    /// text of its owner runs anyway.
+    /// script's owner is trusted, because the script itself runs.
     fn is_folder_shared(&self, here: &Path) -> bool {
         let (folder, author) = self.own(here);
         is_shared(&here.join(folder), author)

@@ -130,7 +130,7 @@ impl Profiler {
         let never_ran = off_cpu(&self.options);
         let came = self.programs.samples() - self.began.samples;
         self.look_around(until_ns);
-        // Time after the end is no time of the profile.
+        // The profile does not count time after its end.
         let online = self.online.take();
         self.gather()?;
         let still_off = self.programs.still_off(until_ns)?;
