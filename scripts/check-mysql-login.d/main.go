@@ -1,5 +1,5 @@
 // A MySQL server by another author's implementation of the protocol, for scripts/check-mysql-login: it lets the user app in by
-// caching_sha2_password, and answers each query with one number. Prints its port.
+// caching_sha2_password, and answers each query and each prepared statement with one number. Prints its port.
 package main
 
 import (
@@ -39,6 +39,18 @@ func (answers) HandleQuery(query string) (*mysql.Result, error) {
 	}
 	return mysql.NewResult(rows), nil
 }
+
+func (answers) HandleStmtPrepare(string) (int, int, any, error) { return 0, 1, nil, nil }
+
+func (answers) HandleStmtExecute(any, string, []any) (*mysql.Result, error) {
+	rows, err := mysql.BuildSimpleBinaryResultset([]string{"n"}, [][]any{{int64(42)}})
+	if err != nil {
+		return nil, err
+	}
+	return mysql.NewResult(rows), nil
+}
+
+func (answers) HandleStmtClose(any) error { return nil }
 
 func must[T any](value T, err error) T {
 	if err != nil {
