@@ -55,9 +55,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         prepared: true,
     };
     let mut scripts = ScriptSettings::default();
-    if Path::new(workload).extension().is_some_and(|e| e == "sql" || e == "lua") {
-        let text = std::fs::read_to_string(workload)?;
-        scripts.files.push(ScriptFile { name: workload.clone(), weight: 1, text });
+    match Path::new(workload).extension().and_then(|extension| extension.to_str()) {
+        Some("lua") => scripts.files = load::LuaScript::read(workload)?.into_files(),
+        Some("sql") => {
+            let text = std::fs::read_to_string(workload)?;
+            scripts.files.push(ScriptFile { name: workload.clone(), weight: 1, text });
+        }
+        _ => {}
     }
     let options = switches.iter().filter_map(|switch| switch.strip_prefix("--")?.split_once('='));
     scripts.defines.extend(options.map(|(name, value)| (name.to_owned(), value.to_owned())));
