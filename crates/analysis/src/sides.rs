@@ -180,8 +180,10 @@ fn of_run(run: &Run) -> Vec<Observation> {
     Metric::OF_COMMANDS.into_iter().map(|metric| one(metric, value(run, metric))).collect()
 }
 
+/// The time and the CPU time of each command. Each has a condition of its own: two values of one run share its
+/// noise, so they are no two values of one condition.
 fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
-    let of = |(i, command): (usize, &record::commands::Compared)| {
+    let of = |(i, condition): (usize, String)| {
         let mean = |figure: fn(&record::commands::Turn) -> f64| {
             done_in_all(comparison, i)?;
             let logs: Vec<f64> =
@@ -192,7 +194,6 @@ fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
             }
             Err(Missing::because("no round has a value over 0"))
         };
-        let condition = &command.text;
         let one = |metric, value| Observation {
             condition: condition.clone(),
             metric,
@@ -202,7 +203,7 @@ fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
         };
         [one(Metric::Time, mean(|t| t.time_s)), one(Metric::Cpu, mean(record::commands::Turn::cpu_s))]
     };
-    comparison.commands.iter().enumerate().flat_map(of).collect()
+    comparison.names().into_iter().enumerate().flat_map(of).collect()
 }
 
 /// Compares every side with the reference, for each condition and metric that both have.

@@ -94,9 +94,9 @@ pub fn of_comparison(run: &Run) -> Observations {
     let mut facts = facts(&run.header, &run.environment);
     // The other commands, the seed and the number of rounds are no conditions of a command.
     facts.retain(|name, _| !name.starts_with("compare.") || name.starts_with("compare.setting."));
-    for (i, command) in comparison.commands.iter().enumerate() {
+    for (i, name) in comparison.names().iter().enumerate() {
         // A recorded command has instruments around it: another series.
-        let subject = format!("compare: {}", command.text);
+        let subject = format!("compare: {name}");
         let mean = |figure: fn(&Turn) -> f64| -> Measured {
             done_in_all(&comparison, i)?;
             let values: Vec<f64> = comparison.turns_of(i, Phase::Measured).map(figure).collect();
