@@ -16,6 +16,7 @@ use record::gate::{Gate, GateRule};
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunState};
 
+use crate::cell::{REDONE_MORE_MAX, seen};
 use crate::gate::{self, GateResult, Replicate, Sample};
 use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
 use crate::metric::{Value, done, done_in_all, value};
@@ -105,12 +106,13 @@ impl Side {
         self.observations.extend(of_run(run));
     }
 
-    /// Adds the sealed trials of a bake-off. Each trial that fell out counts as lost.
+    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost, and so do the values of a cell whose
+    /// trials failed in several blocks before one was sealed: they are a selection.
     pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
         let number = Some(self.bakeoffs);
         self.bakeoffs += 1;
         for (trial, run) in bakeoff.sealed() {
-            let condition = named(&trial.levels);
+            let condition = condition(&trial.levels);
             let of_trial = of_run(run).into_iter();
             self.observations.extend(of_trial.map(|o| Observation {
                 condition: condition.clone(),
@@ -125,6 +127,16 @@ impl Side {
                 bakeoff.trials.len(),
                 bakeoff.header.id
             ));
+        }
+        for (levels, seen) in seen(bakeoff) {
+            let redone = seen.redone.len();
+            if redone > REDONE_MORE_MAX {
+                self.lost.push(format!(
+                    "trials at {} failed and were repeated in {redone} blocks of {}",
+                    condition(levels),
+                    bakeoff.header.id
+                ));
+            }
         }
     }
 
@@ -158,7 +170,8 @@ fn in_one(trials: &[&Observation]) -> Observation {
     Observation { value, ..trials[0].clone() }
 }
 
-fn named(levels: &Levels) -> String {
+/// Condition of the trials of a cell: `arm=1, threads=4`.
+pub fn condition(levels: &Levels) -> String {
     levels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -8,7 +8,7 @@ use analysis::sides::{Side, Sided, sides};
 use analysis::{Rules, Verdict};
 use archive::{Archive, Filter, PartOf};
 use record::run::{RunId, RunKind};
-use report::differing::{Properties, differing};
+use report::differing::{Properties, Subjects, differing, unlike};
 
 use super::args::Args;
 use super::{commands, shown};
@@ -32,8 +32,7 @@ struct Loaded {
     side: Side,
     runs: Vec<RunId>,
     properties: Properties,
-    /// Subject of each of its runs: only equal ones can be compared.
-    subjects: Vec<String>,
+    subjects: Subjects,
 }
 
 pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -134,7 +133,7 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
         side: Side { name: text.to_owned(), ..Side::default() },
         runs: ids(archive, text)?,
         properties: Properties::default(),
-        subjects: Vec::new(),
+        subjects: Subjects::default(),
     };
     for id in loaded.runs.clone() {
         if archive.is_bakeoff(id) {
@@ -146,10 +145,8 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
                 )));
             }
             loaded.side.add_bakeoff(&bakeoff);
-            loaded.properties.add_environment(&bakeoff.environment);
-            loaded.properties.note("plan (sha256)", &bakeoff.plan_sha256);
-            loaded.properties.note("bakeoff", &bakeoff.header.tool_version);
-            loaded.subjects.push(RunKind::Bakeoff.word().to_owned());
+            loaded.properties.add_bakeoff(&bakeoff);
+            loaded.subjects.add_bakeoff(&bakeoff);
         } else {
             if archive.header(id)?.kind == RunKind::Import {
                 return Err(Exit::Usage.with(format!(
@@ -160,7 +157,7 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
             let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
             loaded.side.add_run(&run);
             loaded.properties.add_run(&run);
-            loaded.subjects.push(report::differing::subject(&run));
+            loaded.subjects.add_run(&run);
         }
     }
     Ok(loaded)
@@ -221,22 +218,12 @@ fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
 
 /// Refuses sides that measured different things.
 fn refuse_unlike(loaded: &[Loaded]) -> anyhow::Result<()> {
-    let mut all: Vec<(&str, &String)> = Vec::new();
-    for side in loaded {
-        for subject in &side.subjects {
-            if !all.iter().any(|(_, known)| *known == subject) {
-                all.push((&side.side.name, subject));
-            }
-        }
+    let sides: Vec<(&str, &Subjects)> =
+        loaded.iter().map(|loaded| (loaded.side.name.as_str(), &loaded.subjects)).collect();
+    match unlike(&sides) {
+        None => Ok(()),
+        Some(why) => Err(Exit::Usage.with(format!("{why}. --force compares them anyway"))),
     }
-    if all.len() < 2 {
-        return Ok(());
-    }
-    let told: Vec<String> = all.iter().map(|(name, subject)| format!("{subject} ({name})")).collect();
-    Err(Exit::Usage.with(format!(
-        "these runs measured different things: {}. --force compares them anyway",
-        told.join(", ")
-    )))
 }
 
 /// Refuses a side that has no metric under a condition of the reference.

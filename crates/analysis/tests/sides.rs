@@ -1,0 +1,62 @@
+//! Archived bake-offs as sides, on samples with known truth.
+
+mod sample;
+
+use bakeoff_analysis::sides::{Side, sides};
+use bakeoff_analysis::{Rules, Verdict};
+use record::bakeoff::{Attempt, Bakeoff, Metric, TrialState};
+use sample::Recipe;
+
+const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+
+fn bakeoff(seed: u64) -> Bakeoff {
+    let recipe = Recipe { seed, effect_ln: |_, _| 0.0, with_trouble: false, ..Recipe::journal() };
+    recipe.bake()
+}
+
+/// Adds a failure to one cell in the first `blocks` blocks; a later attempt of each was sealed.
+fn failed_first(mut bakeoff: Bakeoff, blocks: u32) -> Bakeoff {
+    let is_it = |levels: &record::bakeoff::Levels| levels["journal_mode"] == "wal" && levels["threads"] == "1";
+    let of_cell = bakeoff.trials.iter().filter(|t| is_it(&t.levels) && t.block <= blocks);
+    let failed: Vec<Attempt> = of_cell
+        .map(|trial| Attempt {
+            trial: trial.index,
+            state: TrialState::Failed,
+            reason: Some("the server ran out of memory".into()),
+            run: None,
+        })
+        .collect();
+    bakeoff.attempts.splice(0..0, failed);
+    bakeoff
+}
+
+/// A configuration that is killed at its peak shows only the trials in which it stayed low.
+#[test]
+fn repeated_trials_of_a_cell_are_a_selection_and_one_is_an_accident() {
+    let of = |repeated: u32| {
+        let mut base = Side { name: "base".into(), ..Side::default() };
+        base.add_bakeoff(&bakeoff(1));
+        let mut head = Side { name: "head".into(), ..Side::default() };
+        let mut slower = failed_first(bakeoff(2), repeated);
+        for attempt in &mut slower.attempts {
+            if let Some(load) = attempt.run.as_mut().and_then(|run| run.load.as_mut()) {
+                load.achieved_per_s *= 0.5;
+            }
+        }
+        head.add_bakeoff(&slower);
+        let found = sides(&[base, head.clone()], 0, RULES, &[]);
+        let verdicts: Vec<Verdict> =
+            found.pairs.iter().filter(|p| p.metric == Metric::Throughput).map(|p| p.verdict).collect();
+        (head.lost, verdicts)
+    };
+    for accident in [0, 1] {
+        assert_eq!(of(accident), (Vec::new(), vec![Verdict::Worse; 6]));
+    }
+    let (lost, verdicts) = of(2);
+    assert_eq!(verdicts, [Verdict::Inconclusive; 6]);
+    assert!(
+        lost.len() == 1
+            && lost[0].starts_with("trials at journal_mode=wal, threads=1 failed and were repeated in 2 blocks of "),
+        "{lost:?}"
+    );
+}
