@@ -364,32 +364,47 @@ fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
     Ok((logs / values.len() as f64).exp())
 }
 
+/// Judges a gate for every side at every condition that a side has the metric at. A side that lacks a condition
+/// decides nothing there: a measurement that is absent is no pass.
 fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResult {
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
-    let mut samples = Vec::new();
+    let of_metric = sides.iter().flat_map(places).filter(|(_, metric)| *metric == gate.metric);
+    let conditions: BTreeSet<String> = of_metric.map(|(condition, _)| condition).collect();
     let judged = sides.iter().enumerate().filter(|(i, _)| !is_relative || *i != reference);
+    let mut samples = Vec::new();
     for (_, side) in judged {
-        for (condition, _) in places(side).into_iter().filter(|(_, metric)| *metric == gate.metric) {
-            let (this, that) = (
-                known(&side.of(&condition, gate.metric)),
-                known(&sides[reference].of(&condition, gate.metric)),
-            );
-            let lost = uneven(side).or_else(|| is_relative.then(|| uneven(&sides[reference]))?);
-            let open = this.why.or_else(|| if is_relative { that.why.clone() } else { None });
-            samples.push(Sample {
-                configuration: Levels::from([("side".to_owned(), side.name.clone())]),
-                levels: if condition.is_empty() {
-                    Levels::new()
-                } else {
-                    Levels::from([("condition".to_owned(), condition)])
-                },
-                ends: this.values,
-                against: is_relative.then_some(that.values),
-                refused: lost.or(open),
-            });
+        for condition in &conditions {
+            let against = is_relative.then_some(&sides[reference]);
+            samples.push(sample(side, against, condition, gate.metric));
         }
     }
     gate::judged((*gate, Replicate::Run), samples, None, rules.alpha, rules.seed)
+}
+
+fn sample(side: &Side, against: Option<&Side>, condition: &str, metric: Metric) -> Sample {
+    let values = |of: &Side| (of, known(&of.of(condition, metric)));
+    let (this, that) = (values(side), against.map(values));
+    let absent = |(of, known): &(&Side, Known)| {
+        let is_absent = known.values.is_empty() && known.why.is_none();
+        is_absent.then(|| Missing::because(format!("no run of {} has {} here", of.name, metric.word())))
+    };
+    let both = || std::iter::once(&this).chain(&that);
+    let refused = both()
+        .find_map(|(of, _)| uneven(of))
+        .or_else(|| both().find_map(|(_, known)| known.why.clone()))
+        .or_else(|| both().find_map(absent));
+    let levels = if condition.is_empty() {
+        Levels::new()
+    } else {
+        Levels::from([("condition".to_owned(), condition.to_owned())])
+    };
+    Sample {
+        configuration: Levels::from([("side".to_owned(), side.name.clone())]),
+        levels,
+        ends: this.1.values,
+        against: that.map(|(_, known)| known.values),
+        refused,
+    }
 }
 
 /// Share of pairs in the other order of time below which the sides were measured one after the other.
