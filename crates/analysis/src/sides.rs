@@ -382,17 +382,16 @@ fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResu
 }
 
 fn sample(side: &Side, against: Option<&Side>, condition: &str, metric: Metric) -> Sample {
-    let values = |of: &Side| (of, known(&of.of(condition, metric)));
-    let (this, that) = (values(side), against.map(values));
-    let absent = |(of, known): &(&Side, Known)| {
+    let this = known(&side.of(condition, metric));
+    let that = against.map(|reference| known(&reference.of(condition, metric)));
+    let both: Vec<(&Side, &Known)> = std::iter::once((side, &this)).chain(against.zip(that.as_ref())).collect();
+    let absent = |(of, known): &(&Side, &Known)| {
         let is_absent = known.values.is_empty() && known.why.is_none();
         is_absent.then(|| Missing::because(format!("no run of {} has {} here", of.name, metric.word())))
     };
-    let both = || std::iter::once(&this).chain(&that);
-    let refused = both()
-        .find_map(|(of, _)| uneven(of))
-        .or_else(|| both().find_map(|(_, known)| known.why.clone()))
-        .or_else(|| both().find_map(absent));
+    let refused = both.iter().find_map(|(of, _)| uneven(of));
+    let refused = refused.or_else(|| both.iter().find_map(|(_, known)| known.why.clone()));
+    let refused = refused.or_else(|| both.iter().find_map(absent));
     let levels = if condition.is_empty() {
         Levels::new()
     } else {
@@ -401,8 +400,8 @@ fn sample(side: &Side, against: Option<&Side>, condition: &str, metric: Metric) 
     Sample {
         configuration: Levels::from([("side".to_owned(), side.name.clone())]),
         levels,
-        ends: this.1.values,
-        against: that.map(|(_, known)| known.values),
+        ends: this.values,
+        against: that.map(|known| known.values),
         refused,
     }
 }

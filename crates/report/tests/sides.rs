@@ -3,8 +3,11 @@
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;
 
+use analysis::sides::{Observation, Side, sides};
+use analysis::{Rules, Value};
 use bakeoff_report::differing::{Difference, Properties, Subjects, differing, unlike};
-use record::bakeoff::Bakeoff;
+use bakeoff_report::text::sides_answer;
+use record::bakeoff::{Bakeoff, Metric};
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, Recorded};
 use record::environment::Environment;
@@ -78,4 +81,33 @@ fn different_commands_are_no_runs_of_one_side() {
     assert_eq!(unlike(&[("a", &side(&["old x", "old x"])), ("b", &side(&["new x"]))]), None);
     let why = unlike(&[("a", &side(&["x"])), ("b", &side(&["gzip x", "true"]))]).expect("two commands");
     assert_eq!(why, "the runs of b recorded different commands: gzip x, true");
+}
+
+/// A side whose throughput has a spread of 0.1 %, and whose CPU time per event has this one.
+fn side(name: &str, spread: f64, from: u64) -> Side {
+    let noise = [1.0, -1.0, 0.5, -0.5, 0.8, -0.8, 0.2, -0.2];
+    let of = |metric: Metric, spread: f64| {
+        (0..).zip(noise).map(move |(i, noise)| Observation {
+            condition: String::new(),
+            metric,
+            value: Ok(Value::exact((spread * noise).exp())),
+            unix_ns: from + 2 * i,
+            bakeoff: None,
+        })
+    };
+    let observations = of(Metric::Throughput, 0.001).chain(of(Metric::CpuPerEvent, spread)).collect();
+    Side { name: name.into(), observations, ..Side::default() }
+}
+
+#[test]
+fn the_answer_is_no_difference_only_if_that_holds_for_every_metric() {
+    let rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+    let answer = |spread: f64| {
+        let both = [side("a", spread, 0), side("b", spread, 1)];
+        sides_answer(&both, &sides(&both, 0, rules, &[]))
+    };
+    assert_eq!(answer(0.001), "no difference that matters: within 1 % of a; 1 more comparison");
+    let open = answer(0.2);
+    assert!(open.starts_with("CPU per event: cannot tell yet: "), "{open}");
+    assert!(open.ends_with("; 1 of 2 comparisons cannot be told"), "{open}");
 }

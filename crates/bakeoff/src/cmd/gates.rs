@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use analysis::{Comparisons, GateOutcome, GateResult, Verdict};
+use analysis::{Comparisons, GateOutcome, GateResult, is_answered};
 use anyhow::Context as _;
 use archive::whole_file;
 use record::bakeoff::Bakeoff;
@@ -53,7 +53,7 @@ pub(crate) struct Told<'a> {
     pub(crate) answer: &'a str,
     /// A table below the answer of the summary, in Markdown; may be empty.
     pub(crate) table: &'a str,
-    /// Whether at least one pair has a verdict.
+    /// Whether the verdicts answer the question.
     pub(crate) is_decided: bool,
     pub(crate) gates: &'a [GateResult],
 }
@@ -93,13 +93,12 @@ impl Outputs {
 
     /// Writes the files of a bake-off.
     pub(crate) fn write_bakeoff(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
-        let decided = [Verdict::Better, Verdict::Worse, Verdict::Equivalent];
         self.write(&Told {
             title: &bakeoff.header.title,
             header: Some(&bakeoff.header),
             answer: &report::text::bakeoff_answer(bakeoff, comparisons),
             table: "",
-            is_decided: decided.into_iter().any(|verdict| comparisons.count(verdict) > 0),
+            is_decided: is_answered(comparisons.pairs.iter().map(|pair| pair.verdict)),
             gates: &comparisons.gates,
         })
     }

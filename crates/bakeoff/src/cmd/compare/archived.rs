@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use analysis::sides::{Side, Sided, sides};
-use analysis::{Rules, Verdict};
+use analysis::{Rules, is_answered};
 use archive::{Archive, Filter, PartOf};
 use record::run::{RunId, RunKind};
 use report::differing::{Properties, Subjects, differing, unlike};
@@ -64,8 +64,9 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     out.flush()?;
     write_files(args, &all, &sided)?;
-    // Without a pair, no value could be judged; the caveats give the reasons.
-    let of_pairs = if sided.pairs.is_empty() { Exit::Inconclusive } else { Exit::Good };
+    // Without an estimate, no value could be judged; the caveats and the answer give the reasons.
+    let is_judged = sided.pairs.iter().any(|pair| pair.estimate.is_ok());
+    let of_pairs = if is_judged { Exit::Good } else { Exit::Inconclusive };
     Ok(gates::exit_of(&sided.gates).unwrap_or(of_pairs))
 }
 
@@ -259,7 +260,7 @@ fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
         header: None,
         answer: &report::text::sides_answer(all, sided),
         table: "",
-        is_decided: sided.pairs.iter().any(|pair| pair.verdict != Verdict::Inconclusive),
+        is_decided: is_answered(sided.pairs.iter().map(|pair| pair.verdict)),
         gates: &sided.gates,
     })
 }

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use analysis::Verdict;
 use analysis::commands::{Results, rounds_to_measure};
+use analysis::is_answered;
 use anyhow::Context as _;
 use archive::whole_file;
 use plan::Expanded;
@@ -147,7 +147,7 @@ pub(super) fn write_files(
         header: Some(header),
         answer: &report::text::commands_answer(header, comparison, results),
         table: &report::exports::markdown(comparison, results),
-        is_decided: results.pairs.iter().any(|pair| pair.verdict != Verdict::Inconclusive),
+        is_decided: is_answered(results.pairs.iter().map(|pair| pair.verdict)),
         gates: &results.gates,
     })
 }
