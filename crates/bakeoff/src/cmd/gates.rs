@@ -51,6 +51,8 @@ pub(crate) struct Told<'a> {
     pub(crate) header: Option<&'a RunHeader>,
     /// The answer, in plain text.
     pub(crate) answer: &'a str,
+    /// The reason that the measurement is not whole, if it is not.
+    pub(crate) trouble: Option<&'a str>,
     /// A table below the answer of the summary, in Markdown; may be empty.
     pub(crate) table: &'a str,
     /// Whether the verdicts answer the question.
@@ -93,10 +95,15 @@ impl Outputs {
 
     /// Writes the files of a bake-off.
     pub(crate) fn write_bakeoff(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
+        let answer = report::text::bakeoff_answer(bakeoff, comparisons);
+        let lost = bakeoff.trials.len() - comparisons.dropped_trials(bakeoff) - bakeoff.sealed().count();
+        let of_trials = (lost > 0).then(|| format!("{lost} of {} trials are not sealed", bakeoff.trials.len()));
+        let is_whole = bakeoff.header.state == RunState::Sealed;
         self.write(&Told {
             title: &bakeoff.header.title,
             header: Some(&bakeoff.header),
-            answer: &report::text::bakeoff_answer(bakeoff, comparisons),
+            answer: &answer,
+            trouble: if is_whole { of_trials.as_deref() } else { Some(&answer) },
             table: "",
             is_decided: is_answered(comparisons.pairs.iter().map(|pair| pair.verdict)),
             gates: &comparisons.gates,
@@ -106,7 +113,7 @@ impl Outputs {
     /// Writes the files, and annotations if the run is a step of GitHub Actions.
     pub(crate) fn write(&self, told: &Told<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.junit {
-            write(path, report::gates::junit::suite(told.title, told.header, told.gates).as_bytes())?;
+            write(path, report::gates::junit::suite(told.title, told.header, told.trouble, told.gates).as_bytes())?;
         }
         if let Some(path) = &self.summary.clone().or_else(step_summary) {
             let text = report::gates::github::summary(told.title, told.answer, told.table, told.gates);
@@ -118,7 +125,7 @@ impl Outputs {
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
             // On standard error: GitHub reads both, and standard output may be a JSON document.
             let mut screen = Screen::new();
-            for line in report::gates::github::annotations(told.gates) {
+            for line in report::gates::github::annotations(told.trouble, told.gates) {
                 screen.line(&line);
             }
         }

@@ -68,10 +68,12 @@ fn comparison_rows(result: &GateResult) -> Vec<String> {
 /// Commands that make the gates visible in a workflow: an error for each that fails, a warning for each that
 /// is inconclusive.
 ///
+/// - `trouble`: the reason that the measurement is not whole, if it is not: an error.
+///
 /// # Source
 ///
 /// GitHub, *Workflow commands for GitHub Actions*; the escapes are those of `actions/toolkit`.
-pub fn annotations(results: &[GateResult]) -> Vec<String> {
+pub fn annotations(trouble: Option<&str>, results: &[GateResult]) -> Vec<String> {
     let line = |result: &GateResult| {
         let command = match result.outcome {
             GateOutcome::Pass => return None,
@@ -79,11 +81,15 @@ pub fn annotations(results: &[GateResult]) -> Vec<String> {
             GateOutcome::Inconclusive => "warning",
         };
         let text = format!("{}: {}: {}", name(&result.gate), outcome(result), reason(result));
-        // Data of a command: the only characters with a meaning are the percent sign and line ends.
-        let text = printable(cut(&text)).replace('%', "%25");
-        Some(format!("::{command} title=bakeoff gate::{text}"))
+        Some(format!("::{command} title=bakeoff gate::{}", data(&text)))
     };
-    results.iter().filter_map(line).collect()
+    let of_measurement = trouble.map(|trouble| format!("::error title=bakeoff::{}", data(trouble)));
+    of_measurement.into_iter().chain(results.iter().filter_map(line)).collect()
+}
+
+/// Data of a command: the only characters with a meaning are the percent sign and line ends.
+fn data(text: &str) -> String {
+    printable(cut(text)).replace('%', "%25")
 }
 
 /// Text from a plan, escaped and not longer than its place.

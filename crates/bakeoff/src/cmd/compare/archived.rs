@@ -64,9 +64,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     out.flush()?;
     write_files(args, &all, &sided)?;
-    // Without an estimate, no value could be judged; the caveats and the answer give the reasons.
-    let is_judged = sided.pairs.iter().any(|pair| pair.estimate.is_ok());
-    let of_pairs = if is_judged { Exit::Good } else { Exit::Inconclusive };
+    let of_pairs = if is_judged(&sided) { Exit::Good } else { Exit::Inconclusive };
     Ok(gates::exit_of(&sided.gates).unwrap_or(of_pairs))
 }
 
@@ -253,12 +251,19 @@ fn refuse_nothing_in_common(all: &[Side], reference: usize) -> anyhow::Result<()
     )))
 }
 
+/// Whether a value could be judged at all; if not, the caveats and the answer give the reasons.
+fn is_judged(sided: &Sided) -> bool {
+    sided.pairs.iter().any(|pair| pair.estimate.is_ok())
+}
+
 fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
     let names: Vec<&str> = all.iter().map(|side| side.name.as_str()).collect();
+    let answer = report::text::sides_answer(all, sided);
     args.outputs.write(&Told {
         title: &names.join(" against "),
         header: None,
-        answer: &report::text::sides_answer(all, sided),
+        answer: &answer,
+        trouble: (!is_judged(sided)).then_some(answer.as_str()),
         table: "",
         is_decided: is_answered(sided.pairs.iter().map(|pair| pair.verdict)),
         gates: &sided.gates,

@@ -142,10 +142,12 @@ pub(super) fn write_files(
     if let Some(path) = &args.command.export_markdown {
         write(path, report::exports::markdown(comparison, results).as_bytes())?;
     }
+    let answer = report::text::commands_answer(header, comparison, results);
     args.outputs.write(&Told {
         title: &header.title,
         header: Some(header),
-        answer: &report::text::commands_answer(header, comparison, results),
+        answer: &answer,
+        trouble: (header.state != RunState::Sealed).then_some(answer.as_str()),
         table: &report::exports::markdown(comparison, results),
         is_decided: is_answered(results.pairs.iter().map(|pair| pair.verdict)),
         gates: &results.gates,
