@@ -3,7 +3,7 @@
 mod sample;
 
 use bakeoff_analysis::sides::{Side, sides};
-use bakeoff_analysis::{Rules, Verdict};
+use bakeoff_analysis::{Rules, Verdict, history};
 use record::bakeoff::{Attempt, Bakeoff, Metric, TrialState};
 use sample::Recipe;
 
@@ -59,4 +59,26 @@ fn repeated_trials_of_a_cell_are_a_selection_and_one_is_an_accident() {
             && lost[0].starts_with("trials at journal_mode=wal, threads=1 failed and were repeated in 2 blocks of "),
         "{lost:?}"
     );
+}
+
+#[test]
+fn values_of_a_history_have_the_settings_of_their_load() {
+    let of = |rate_per_s: Option<f64>| {
+        let mut bakeoff = Recipe { rate_per_s, with_trouble: false, ..Recipe::journal() }.bake();
+        let run = bakeoff.attempts[0].run.clone().unwrap();
+        bakeoff.judge.metrics = vec![Metric::CpuPerEvent];
+        let all = [history::of_run(&run), history::of_bakeoff(&bakeoff)];
+        all.map(|found| found.observed.into_iter().map(|o| o.point.facts).collect::<Vec<_>>())
+    };
+    for all in of(Some(500.0)) {
+        assert!(!all.is_empty());
+        for facts in all {
+            assert_eq!(facts["load.rate"], "500/s");
+            assert_eq!(facts["load.rows"], "10000");
+            assert!(["1", "2", "4"].contains(&facts["load.threads"].as_str()));
+            // A draw and a length are no other load.
+            assert!(!facts.keys().any(|name| name == "load.seed" || name == "load.time"));
+        }
+    }
+    assert!(of(None)[0].iter().all(|facts| facts["load.think"] == "none" || facts["load.think"] == "0s"));
 }
