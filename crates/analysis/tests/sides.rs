@@ -80,5 +80,5 @@ fn values_of_a_history_have_the_settings_of_their_load() {
             assert!(!facts.keys().any(|name| name == "load.seed" || name == "load.time"));
         }
     }
-    assert!(of(None)[0].iter().all(|facts| facts["load.think"] == "none" || facts["load.think"] == "0s"));
+    assert!(of(None)[0].iter().all(|facts| facts["load.think"] == "0" && !facts.contains_key("load.rate")));
 }
