@@ -17,6 +17,7 @@ use record::missing::{Maybe, Missing};
 use record::run::{Run, RunState};
 
 use crate::cell::{REDONE_MORE_MAX, seen};
+use crate::contest::fail_unevenly;
 use crate::gate::{self, GateResult, Replicate, Sample};
 use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
 use crate::metric::{Value, done, done_in_all, value};
@@ -36,6 +37,11 @@ pub struct Side {
     pub lost: Vec<String>,
     /// Bake-offs among its runs.
     pub bakeoffs: usize,
+    /// Trials of its bake-offs.
+    pub trials: usize,
+    /// Trials that failed at least once before one was sealed. An interruption is no failure: it hits whole
+    /// bake-offs.
+    pub repeated: usize,
 }
 
 /// A value of one run, or of one trial of a bake-off.
@@ -128,8 +134,10 @@ impl Side {
                 bakeoff.header.id
             ));
         }
+        self.trials += bakeoff.trials.len();
         for (levels, seen) in seen(bakeoff) {
             let redone = seen.redone.len();
+            self.repeated += redone;
             if redone > REDONE_MORE_MAX {
                 self.lost.push(format!(
                     "trials at {} failed and were repeated in {redone} blocks of {}",
@@ -282,7 +290,11 @@ impl Contest {
             }
             _ => None,
         };
-        let refused = uneven(&sides[a]).or_else(|| uneven(&sides[b])).or(one.why).or(other.why);
+        let refused = uneven(&sides[a])
+            .or_else(|| uneven(&sides[b]))
+            .or_else(|| unevenly_repeated(&sides[a], &sides[b]))
+            .or(one.why)
+            .or(other.why);
         Self { a, b, condition, metric, values: (one.values, other.values), unable, refused }
     }
 
@@ -356,6 +368,15 @@ fn uneven(side: &Side) -> Option<Missing> {
     )))
 }
 
+/// Reason to refuse a verdict on two sides of which one failed more often, over all conditions: a rare failure may
+/// be seldom in each.
+fn unevenly_repeated(a: &Side, b: &Side) -> Option<Missing> {
+    fail_unevenly((a.repeated, b.repeated), (a.trials, b.trials)).then(|| {
+        let told = |side: &Side| format!("{} of {} of {}", side.repeated, side.trials, side.name);
+        Missing::because(format!("unevenly repeated trials: {} failed first, {}", told(a), told(b)))
+    })
+}
+
 fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
     if values.is_empty() {
         return Err(Missing::because("no run has a value"));
@@ -390,6 +411,7 @@ fn sample(side: &Side, against: Option<&Side>, condition: &str, metric: Metric) 
         is_absent.then(|| Missing::because(format!("no run of {} has {} here", of.name, metric.word())))
     };
     let refused = both.iter().find_map(|(of, _)| uneven(of));
+    let refused = refused.or_else(|| unevenly_repeated(side, against?));
     let refused = refused.or_else(|| both.iter().find_map(|(_, known)| known.why.clone()));
     let refused = refused.or_else(|| both.iter().find_map(absent));
     let levels = if condition.is_empty() {

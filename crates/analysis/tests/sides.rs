@@ -14,18 +14,16 @@ fn bakeoff(seed: u64) -> Bakeoff {
     recipe.bake()
 }
 
+fn failure(trial: u32) -> Attempt {
+    let reason = Some("the server ran out of memory".into());
+    Attempt { trial, state: TrialState::Failed, reason, run: None }
+}
+
 /// Adds a failure to one cell in the first `blocks` blocks; a later attempt of each was sealed.
 fn failed_first(mut bakeoff: Bakeoff, blocks: u32) -> Bakeoff {
     let is_it = |levels: &record::bakeoff::Levels| levels["journal_mode"] == "wal" && levels["threads"] == "1";
     let of_cell = bakeoff.trials.iter().filter(|t| is_it(&t.levels) && t.block <= blocks);
-    let failed: Vec<Attempt> = of_cell
-        .map(|trial| Attempt {
-            trial: trial.index,
-            state: TrialState::Failed,
-            reason: Some("the server ran out of memory".into()),
-            run: None,
-        })
-        .collect();
+    let failed: Vec<Attempt> = of_cell.map(|trial| failure(trial.index)).collect();
     bakeoff.attempts.splice(0..0, failed);
     bakeoff
 }
@@ -52,6 +50,24 @@ fn repeated_trials_of_a_cell_are_a_selection_and_one_is_an_accident() {
     for accident in [0, 1] {
         assert_eq!(of(accident), (Vec::new(), vec![Verdict::Worse; 6]));
     }
+    // One failure in each of six cells of one side is no accident.
+    let mut each = bakeoff(2);
+    let trials = each.trials.iter().filter(|trial| trial.block == 1);
+    let failed: Vec<Attempt> = trials.map(|trial| failure(trial.index)).collect();
+    assert_eq!(failed.len(), 6);
+    each.attempts.splice(0..0, failed);
+    let mut head = Side { name: "head".into(), ..Side::default() };
+    head.add_bakeoff(&each);
+    let mut base = Side { name: "base".into(), ..Side::default() };
+    base.add_bakeoff(&bakeoff(1));
+    assert!(head.lost.is_empty());
+    let found = sides(&[base, head], 0, RULES, &[]);
+    let why = "unevenly repeated trials: 6 of 36 of head failed first, 0 of 36 of base";
+    for pair in &found.pairs {
+        assert_eq!(pair.verdict, Verdict::Inconclusive);
+        assert_eq!(pair.estimate.as_ref().unwrap_err().reason, why);
+    }
+
     let (lost, verdicts) = of(2);
     assert_eq!(verdicts, [Verdict::Inconclusive; 6]);
     assert!(

@@ -29,7 +29,7 @@ fn judged(gates: &[&str]) -> (Bakeoff, Comparisons) {
 
 fn summary_of(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
     let said = text::bakeoff_answer(bakeoff, comparisons);
-    github::summary(&bakeoff.header.title, &said, "", &comparisons.gates)
+    github::summary(&bakeoff.header.title, &said, None, "", &comparisons.gates)
 }
 
 const GATES: [&str; 3] = ["throughput >= 1/s", "throughput >= 100000000/s", "cpu-per-event <= 1ms"];
@@ -84,6 +84,8 @@ fn a_measurement_that_is_not_whole_is_an_error_even_without_gates() {
         github::annotations(trouble, &[]),
         ["::error title=bakeoff::INVALID: a quota of 50%25 throttled <the> commands"]
     );
+    let summary = github::summary("x", "no difference", Some("2 of 36 trials are not sealed"), "", &[]);
+    assert!(summary.contains("**2 of 36 trials are not sealed**"), "{summary}");
     let (_, comparisons) = judged(&GATES);
     assert!(junit::suite("x", None, trouble, &comparisons.gates).contains("tests=\"4\" failures=\"1\" errors=\"2\""));
 }
@@ -132,7 +134,7 @@ fn a_summary_stays_under_64_kb_whatever_the_size_of_the_plan() {
         "a".repeat(50_000),
         "b".repeat(50_000)
     );
-    let summary = github::summary("two", "B is 22 % slower than A", &table, &[]);
+    let summary = github::summary("two", "B is 22 % slower than A", None, &table, &[]);
     assert!(summary.len() < 64_000 && summary.contains("**B is 22 % slower than A**"), "{}", summary.len());
     assert!(summary.contains("| A | aaa") && !summary.contains("| B |"), "{}", summary.len());
     assert!(summary.contains("1 more lines are left out"), "{}", &summary[summary.len() - 200..]);

@@ -116,7 +116,8 @@ impl Outputs {
             write(path, report::gates::junit::suite(told.title, told.header, told.trouble, told.gates).as_bytes())?;
         }
         if let Some(path) = &self.summary.clone().or_else(step_summary) {
-            let text = report::gates::github::summary(told.title, told.answer, told.table, told.gates);
+            let Told { title, answer, trouble, table, gates, .. } = *told;
+            let text = report::gates::github::summary(title, answer, trouble, table, gates);
             append(path, text.as_bytes()).with_context(|| format!("appending to {}", path.display()))?;
         }
         if let Some(path) = &self.badge {
@@ -159,7 +160,7 @@ fn badge(path: &Path, told: &Told<'_>) -> String {
     let sense = match (report::gates::worst(told.gates), state) {
         (_, RunState::Invalid | RunState::Failed) => Sense::Bad,
         (Some(worst), RunState::Sealed) => Sense::of_gates(worst),
-        (None, RunState::Sealed) if told.is_decided => Sense::Good,
+        (None, RunState::Sealed) if told.is_decided && told.trouble.is_none() => Sense::Good,
         _ => Sense::Doubt,
     };
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
