@@ -405,7 +405,8 @@ fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResu
 fn sample(side: &Side, against: Option<&Side>, condition: &str, metric: Metric) -> Sample {
     let this = known(&side.of(condition, metric));
     let that = against.map(|reference| known(&reference.of(condition, metric)));
-    let both: Vec<(&Side, &Known)> = std::iter::once((side, &this)).chain(against.zip(that.as_ref())).collect();
+    let both: Vec<(&Side, &Known)> =
+        std::iter::once((side, &this)).chain(against.zip(that.as_ref())).collect();
     let absent = |(of, known): &(&Side, &Known)| {
         let is_absent = known.values.is_empty() && known.why.is_none();
         is_absent.then(|| Missing::because(format!("no run of {} has {} here", of.name, metric.word())))

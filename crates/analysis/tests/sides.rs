@@ -21,7 +21,8 @@ fn failure(trial: u32) -> Attempt {
 
 /// Adds a failure to one cell in the first `blocks` blocks; a later attempt of each was sealed.
 fn failed_first(mut bakeoff: Bakeoff, blocks: u32) -> Bakeoff {
-    let is_it = |levels: &record::bakeoff::Levels| levels["journal_mode"] == "wal" && levels["threads"] == "1";
+    let is_it =
+        |levels: &record::bakeoff::Levels| levels["journal_mode"] == "wal" && levels["threads"] == "1";
     let of_cell = bakeoff.trials.iter().filter(|t| is_it(&t.levels) && t.block <= blocks);
     let failed: Vec<Attempt> = of_cell.map(|trial| failure(trial.index)).collect();
     bakeoff.attempts.splice(0..0, failed);
@@ -72,7 +73,9 @@ fn repeated_trials_of_a_cell_are_a_selection_and_one_is_an_accident() {
     assert_eq!(verdicts, [Verdict::Inconclusive; 6]);
     assert!(
         lost.len() == 1
-            && lost[0].starts_with("trials at journal_mode=wal, threads=1 failed and were repeated in 2 blocks of "),
+            && lost[0].starts_with(
+                "trials at journal_mode=wal, threads=1 failed and were repeated in 2 blocks of "
+            ),
         "{lost:?}"
     );
 }

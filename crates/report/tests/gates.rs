@@ -87,7 +87,10 @@ fn a_measurement_that_is_not_whole_is_an_error_even_without_gates() {
     let summary = github::summary("x", "no difference", Some("2 of 36 trials are not sealed"), "", &[]);
     assert!(summary.contains("**2 of 36 trials are not sealed**"), "{summary}");
     let (_, comparisons) = judged(&GATES);
-    assert!(junit::suite("x", None, trouble, &comparisons.gates).contains("tests=\"4\" failures=\"1\" errors=\"2\""));
+    assert!(
+        junit::suite("x", None, trouble, &comparisons.gates)
+            .contains("tests=\"4\" failures=\"1\" errors=\"2\"")
+    );
 }
 
 #[test]

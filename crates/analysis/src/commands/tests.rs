@@ -209,7 +209,10 @@ fn failures_of_one_command_alone_allow_no_claim_and_those_of_both_do() {
         }
         commands(&comparison, None).pairs.remove(0)
     };
-    for (failed, why) in [([0, 12], "B failed in 12 of 12 rounds and A in 0"), ([1, 0], "B failed in 0 of 12 rounds and A in 1")] {
+    for (failed, why) in [
+        ([0, 12], "B failed in 12 of 12 rounds and A in 0"),
+        ([1, 0], "B failed in 0 of 12 rounds and A in 1"),
+    ] {
         let pair = with(failed);
         assert_eq!(pair.verdict, Verdict::Inconclusive, "{failed:?}");
         assert!(pair.rounds_needed.unwrap_err().reason.starts_with(why) && pair.estimate.is_err());

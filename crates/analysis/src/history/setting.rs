@@ -15,7 +15,8 @@ pub(super) fn of_load(settings: &LoadSettings) -> Vec<Named> {
     told.extend(match settings.workload {
         Workload::Kv => of_cache(&settings.kv),
         Workload::Script => {
-            let defines = settings.scripts.defines.iter().map(|(name, value)| named(&format!("define {name}"), value));
+            let defines =
+                settings.scripts.defines.iter().map(|(name, value)| named(&format!("define {name}"), value));
             settings.scripts.files.iter().map(of_script).chain(defines).collect()
         }
         Workload::Native => of_requests(&settings.http),

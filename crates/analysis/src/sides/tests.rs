@@ -299,15 +299,15 @@ fn a_gate_passes_no_side_that_lacks_a_condition_of_another() {
     let equal = [1.0, 1.01, 0.99, 1.0, 1.0, 1.01, 0.99, 1.0];
     let base = || with_another(side("base", &equal, (0, 2)), "y");
     let head = || side("head", &equal, (1, 2));
-    let of = |all: &[Side], text: &str| {
-        sides(all, 0, RULES, &[Gate::read_of_any(text).unwrap()]).gates.remove(0)
-    };
+    let of =
+        |all: &[Side], text: &str| sides(all, 0, RULES, &[Gate::read_of_any(text).unwrap()]).gates.remove(0);
     for text in ["time not worse by 5%", "time <= 2s"] {
         let whole = [base(), with_another(head(), "y")];
         assert_eq!(of(&whole, text).outcome, GateOutcome::Pass, "{text}");
         let gate = of(&[base(), head()], text);
         assert_eq!(gate.outcome, GateOutcome::Inconclusive, "{text}");
-        let of_y = gate.comparisons.iter().find(|c| c.configuration["side"] == "head" && !c.levels.is_empty());
+        let of_y =
+            gate.comparisons.iter().find(|c| c.configuration["side"] == "head" && !c.levels.is_empty());
         assert_eq!(of_y.unwrap().why.as_ref().unwrap().reason, "no run of head has time here");
         // A third side without the metric does not vanish among those that have it.
         let none = Side { name: "third".into(), ..Side::default() };

@@ -97,7 +97,8 @@ impl Outputs {
     pub(crate) fn write_bakeoff(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
         let answer = report::text::bakeoff_answer(bakeoff, comparisons);
         let lost = bakeoff.trials.len() - comparisons.dropped_trials(bakeoff) - bakeoff.sealed().count();
-        let of_trials = (lost > 0).then(|| format!("{lost} of {} trials are not sealed", bakeoff.trials.len()));
+        let of_trials =
+            (lost > 0).then(|| format!("{lost} of {} trials are not sealed", bakeoff.trials.len()));
         let is_whole = bakeoff.header.state == RunState::Sealed;
         self.write(&Told {
             title: &bakeoff.header.title,
@@ -113,7 +114,10 @@ impl Outputs {
     /// Writes the files, and annotations if the run is a step of GitHub Actions.
     pub(crate) fn write(&self, told: &Told<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.junit {
-            write(path, report::gates::junit::suite(told.title, told.header, told.trouble, told.gates).as_bytes())?;
+            write(
+                path,
+                report::gates::junit::suite(told.title, told.header, told.trouble, told.gates).as_bytes(),
+            )?;
         }
         if let Some(path) = &self.summary.clone().or_else(step_summary) {
             let Told { title, answer, trouble, table, gates, .. } = *told;

@@ -20,16 +20,12 @@ const TEXT_BYTES_MAX: usize = 2_000;
 /// - `said`: the answer in plain text.
 /// - `trouble`: the reason that the measurement is not whole, if it is not.
 /// - `table`: Markdown below it; lines that do not fit are left out.
-pub fn summary(
-    title: &str,
-    said: &str,
-    trouble: Option<&str>,
-    table: &str,
-    gates: &[GateResult],
-) -> String {
+pub fn summary(title: &str, said: &str, trouble: Option<&str>, table: &str, gates: &[GateResult]) -> String {
     let mut rows = vec![format!("## {}\n\n", short(title)), format!("**{}**\n\n", short(said))];
     // The answer may be that reason already.
-    rows.extend(trouble.filter(|trouble| *trouble != said).map(|trouble| format!("**{}**\n\n", short(trouble))));
+    rows.extend(
+        trouble.filter(|trouble| *trouble != said).map(|trouble| format!("**{}**\n\n", short(trouble))),
+    );
     if let Some(answer) = answer(gates) {
         rows.push(format!("**Gates: {}**\n\n", short(&answer)));
         rows.push("| gate | result | reason |\n| --- | --- | --- |\n".to_owned());

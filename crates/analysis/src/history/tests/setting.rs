@@ -17,6 +17,7 @@ fn a_load_that_changes_is_a_break_with_its_setting_and_no_change() {
     let found = histories((0..60).map(&mut value).collect(), RULES);
     assert_eq!((found.len(), found[0].breaks.len(), found[0].changes.len()), (1, 1, 0), "{found:?}");
     let Break { at, what } = &found[0].breaks[0];
-    let told: Vec<_> = what.iter().map(|s| (s.what.as_str(), s.before.as_deref(), s.after.as_deref())).collect();
+    let told: Vec<_> =
+        what.iter().map(|s| (s.what.as_str(), s.before.as_deref(), s.after.as_deref())).collect();
     assert_eq!((*at, told), (30, vec![("load.rate", Some("1000/s"), Some("5000/s"))]));
 }
