@@ -142,8 +142,8 @@ fn rules(comparison: &Comparison) -> Rules {
     Rules { rope_ratio, alpha, seed }
 }
 
-/// Reason to refuse a verdict: in a round, one of command `a` and the reference failed and the other did not. What
-/// fails may stop early. Commands that fail together did the same.
+/// Reason to refuse a verdict: in a round, one of command `a` and the reference failed and the other did not.
+/// What fails may stop early. Commands that fail together did the same.
 fn uneven(comparison: &Comparison, a: usize) -> Option<Missing> {
     let failed = |round: &Round, command: usize| round.turn_of(command).is_some_and(|t| done(t.end).is_err());
     let rounds: Vec<&Round> = comparison.whole_rounds(Phase::Measured).collect();

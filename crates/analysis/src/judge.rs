@@ -51,8 +51,8 @@ impl Verdict {
     }
 }
 
-/// Whether verdicts answer the question of a comparison: one claims a difference, or all claim that there is none
-/// that matters.
+/// Whether verdicts answer the question of a comparison: one claims a difference, or all claim that there is
+/// none that matters.
 pub fn is_answered(verdicts: impl IntoIterator<Item = Verdict>) -> bool {
     let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
     verdicts.iter().any(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))

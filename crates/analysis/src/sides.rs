@@ -112,8 +112,8 @@ impl Side {
         self.observations.extend(of_run(run));
     }
 
-    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost, and so do the values of a cell whose
-    /// trials failed in several blocks before one was sealed: they are a selection.
+    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost, and so do the values of a
+    /// cell whose trials failed in several blocks before one was sealed: they are a selection.
     pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
         let number = Some(self.bakeoffs);
         self.bakeoffs += 1;
@@ -201,8 +201,8 @@ fn of_run(run: &Run) -> Vec<Observation> {
     Metric::OF_COMMANDS.into_iter().map(|metric| one(metric, value(run, metric))).collect()
 }
 
-/// The time and the CPU time of each command. Each has a condition of its own: two values of one run share its
-/// noise, so they are no two values of one condition.
+/// The time and the CPU time of each command. Each has a condition of its own: two values of one run share
+/// its noise, so they are no two values of one condition.
 fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
     let of = |(i, condition): (usize, String)| {
         let mean = |figure: fn(&record::commands::Turn) -> f64| {
@@ -368,8 +368,8 @@ fn uneven(side: &Side) -> Option<Missing> {
     )))
 }
 
-/// Reason to refuse a verdict on two sides of which one failed more often, over all conditions: a rare failure may
-/// be seldom in each.
+/// Reason to refuse a verdict on two sides of which one failed more often, over all conditions: a rare
+/// failure may be seldom in each.
 fn unevenly_repeated(a: &Side, b: &Side) -> Option<Missing> {
     fail_unevenly((a.repeated, b.repeated), (a.trials, b.trials)).then(|| {
         let told = |side: &Side| format!("{} of {} of {}", side.repeated, side.trials, side.name);
@@ -385,8 +385,8 @@ fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
     Ok((logs / values.len() as f64).exp())
 }
 
-/// Judges a gate for every side at every condition that a side has the metric at. A side that lacks a condition
-/// decides nothing there: a measurement that is absent is no pass.
+/// Judges a gate for every side at every condition that a side has the metric at. A side that lacks a
+/// condition decides nothing there: a measurement that is absent is no pass.
 fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResult {
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
     let of_metric = sides.iter().flat_map(places).filter(|(_, metric)| *metric == gate.metric);

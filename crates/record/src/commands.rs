@@ -129,8 +129,8 @@ impl Comparison {
         offset.map_or_else(|| format!("#{}", index + 1), |i| char::from(b'A' + i).to_string())
     }
 
-    /// A name for each command, which tells it from the others and is the same in other comparisons: its text with
-    /// the parameters that the text does not tell. Of equal commands the second is `NAME #2`.
+    /// A name for each command, which tells it from the others and is the same in other comparisons: its text
+    /// with the parameters that the text does not tell. Of equal commands the second is `NAME #2`.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for command in &self.commands {
@@ -163,8 +163,8 @@ impl Comparison {
 }
 
 impl Compared {
-    /// The text, and the parameters whose values do not stand in it: `gzip (level=9)`. A name that the user gave
-    /// need not contain them.
+    /// The text, and the parameters whose values do not stand in it: `gzip (level=9)`. A name that the user
+    /// gave need not contain them.
     fn name(&self) -> String {
         let is_told = |value: &str| {
             self.text.match_indices(value).any(|(at, _)| {

@@ -182,8 +182,8 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
     History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, excursions, untested }
 }
 
-/// Changes of the machine and of the load: a fact differs from the last value that knows it. A value that lacks the
-/// fact says nothing about it, and does not hide a change.
+/// Changes of the machine and of the load: a fact differs from the last value that knows it. A value that
+/// lacks the fact says nothing about it, and does not hide a change.
 fn breaks(points: &[Point]) -> Vec<Break> {
     let mut known: BTreeMap<&str, &String> = BTreeMap::new();
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Gates as `JUnit` XML: one test case a gate, its comparisons in the message, and one for a measurement that is
-//! not whole.
+//! Gates as `JUnit` XML: one test case a gate, its comparisons in the message, and one for a measurement that
+//! is not whole.
 //!
 //! A failed gate is a `failure`, an inconclusive one an `error`: consumers show both in red, and a skipped
 //! test in green.
@@ -16,8 +16,8 @@ use crate::number::rfc3339;
 /// The document of gates.
 ///
 /// - `header`: the run that they judge, if it is one.
-/// - `trouble`: the reason that the measurement is not whole, if it is not: a case of its own, which is an error.
-///   Without gates it is the only one.
+/// - `trouble`: the reason that the measurement is not whole, if it is not: a case of its own, which is an
+///   error. Without gates it is the only one.
 ///
 /// # Source
 ///
