@@ -1,6 +1,6 @@
 //! Settings of a load that decide what is measured: a difference in one of them is a known break.
 
-use record::load::{LoadSettings, Loop, OltpSettings, ScriptFile, Workload};
+use record::load::{Arrivals, LoadSettings, Loop, OltpSettings, ScriptFile, Workload};
 use record::requests::{HttpSettings, KvSettings};
 
 /// Prefix of the facts.
@@ -39,12 +39,25 @@ fn of_loop(settings: &LoadSettings) -> Vec<Named> {
         Loop::Closed { think } => told.push(named("think", think)),
         Loop::Open(open) => told.extend([
             named("rate", format!("{}/s", open.per_s)),
-            named("arrivals", &open.arrivals),
+            named("arrivals", arrivals(&open.arrivals)),
             named("schedule", open.schedule.word()),
             named("late", &open.late),
         ]),
     }
     told
+}
+
+fn arrivals(arrivals: &Arrivals) -> String {
+    let text = arrivals.to_string();
+    match arrivals {
+        Arrivals::File(_) => format!("file:{}", file_name(&text)),
+        _ => text,
+    }
+}
+
+/// Name of a file without its folder, which may be a temporary one.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path).trim_start_matches("file:")
 }
 
 fn of_tables(oltp: &OltpSettings) -> Vec<Named> {
@@ -86,7 +99,7 @@ fn of_requests(http: &HttpSettings) -> Vec<Named> {
     vec![
         named("method", &http.method),
         named("body", format!("{} bytes", http.body.len())),
-        named("requests", http.requests.as_deref().unwrap_or("none")),
+        named("requests", http.requests.as_deref().map_or("none", file_name)),
         named("http-version", http.version.word()),
         named("streams", http.streams),
         named("cookies", http.cookies),
@@ -98,5 +111,5 @@ fn of_script(file: &ScriptFile) -> Named {
     let hash = file.text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    named(&format!("script {}", file.name), format!("text {hash:016x}, weight {}", file.weight))
+    named(&format!("script {}", file_name(&file.name)), format!("text {hash:016x}, weight {}", file.weight))
 }
