@@ -165,7 +165,7 @@ fn a_gate_that_passes_if_inconclusive_does_not_pass_without_a_measurement() {
     assert_eq!(of(exact(&[0.02; 6]), Some(&open)), GateOutcome::Inconclusive);
     // Values that drift were measured.
     let drifting: Vec<f64> =
-        (0..12).map(|i| if i < 6 { 0.001 } else { 1.0 } * (1.0 + 0.001 * f64::from(i))).collect();
+        (0..20).map(|i| if i < 10 { 0.001 } else { 1.0 } * (1.0 + 0.001 * f64::from(i))).collect();
     assert_eq!(of(exact(&drifting), None), GateOutcome::Pass);
 }
 

@@ -1,5 +1,7 @@
 //! Settings of a load that decide what is measured: a difference in one of them is a known break.
 
+use std::fmt::Display;
+
 use record::load::{Arrivals, LoadSettings, Loop, OltpSettings, ScriptFile, Workload};
 use record::requests::{HttpSettings, KvSettings};
 
@@ -25,22 +27,22 @@ pub(super) fn of_load(settings: &LoadSettings) -> Vec<Named> {
     told
 }
 
-fn named(name: &str, value: impl ToString) -> Named {
+fn named(name: &str, value: &dyn Display) -> Named {
     (format!("{LOAD}{name}"), value.to_string())
 }
 
 fn of_loop(settings: &LoadSettings) -> Vec<Named> {
     let mut told = vec![
-        named("threads", settings.threads),
-        named("connections", settings.connections_in_all()),
-        named("verify", settings.verify),
+        named("threads", &settings.threads),
+        named("connections", &settings.connections_in_all()),
+        named("verify", &settings.verify),
     ];
     match &settings.pace {
-        Loop::Closed { think } => told.push(named("think", think)),
+        Loop::Closed { think } => told.push(named("think", &think)),
         Loop::Open(open) => told.extend([
-            named("rate", format!("{}/s", open.per_s)),
-            named("arrivals", arrivals(&open.arrivals)),
-            named("schedule", open.schedule.word()),
+            named("rate", &format!("{}/s", open.per_s)),
+            named("arrivals", &arrivals(&open.arrivals)),
+            named("schedule", &open.schedule.word()),
             named("late", &open.late),
         ]),
     }
@@ -63,46 +65,46 @@ fn file_name(path: &str) -> &str {
 fn of_tables(oltp: &OltpSettings) -> Vec<Named> {
     let mix = oltp.mix;
     vec![
-        named("tables", oltp.tables),
-        named("rows", oltp.rows),
-        named("distribution", oltp.distribution),
-        named("point-selects", oltp.point_selects),
-        named("range-size", oltp.range_size),
-        named("range-selects", mix.range_selects),
-        named("index-updates", mix.index_updates),
-        named("non-index-updates", mix.non_index_updates),
-        named("delete-inserts", mix.delete_inserts),
-        named("random-points", mix.random_points),
-        named("number-of-ranges", mix.number_of_ranges),
-        named("delta", mix.delta),
-        named("bulk-rows", mix.bulk_rows),
-        named("skip-trx", oltp.skip_transaction),
-        named("prepared", oltp.prepared),
+        named("tables", &oltp.tables),
+        named("rows", &oltp.rows),
+        named("distribution", &oltp.distribution),
+        named("point-selects", &oltp.point_selects),
+        named("range-size", &oltp.range_size),
+        named("range-selects", &mix.range_selects),
+        named("index-updates", &mix.index_updates),
+        named("non-index-updates", &mix.non_index_updates),
+        named("delete-inserts", &mix.delete_inserts),
+        named("random-points", &mix.random_points),
+        named("number-of-ranges", &mix.number_of_ranges),
+        named("delta", &mix.delta),
+        named("bulk-rows", &mix.bulk_rows),
+        named("skip-trx", &oltp.skip_transaction),
+        named("prepared", &oltp.prepared),
     ]
 }
 
 fn of_cache(kv: &KvSettings) -> Vec<Named> {
     let commands: Vec<String> = kv.commands.iter().map(|c| format!("{}@{}", c.text, c.weight)).collect();
     vec![
-        named("keys", kv.keys),
-        named("sizes", kv.sizes_text()),
-        named("get-ratio", kv.get_ratio),
-        named("key-distribution", kv.distribution),
-        named("pipeline", kv.pipeline),
-        named("multi-get", kv.multi_get),
-        named("ttl", kv.ttl.map_or_else(|| "none".to_owned(), |ttl| format!("{} s", ttl.as_secs()))),
-        named("commands", if commands.is_empty() { "none".to_owned() } else { commands.join("; ") }),
+        named("keys", &kv.keys),
+        named("sizes", &kv.sizes_text()),
+        named("get-ratio", &kv.get_ratio),
+        named("key-distribution", &kv.distribution),
+        named("pipeline", &kv.pipeline),
+        named("multi-get", &kv.multi_get),
+        named("ttl", &kv.ttl.map_or_else(|| "none".to_owned(), |ttl| format!("{} s", ttl.as_secs()))),
+        named("commands", &if commands.is_empty() { "none".to_owned() } else { commands.join("; ") }),
     ]
 }
 
 fn of_requests(http: &HttpSettings) -> Vec<Named> {
     vec![
         named("method", &http.method),
-        named("body", format!("{} bytes", http.body.len())),
-        named("requests", http.requests.as_deref().map_or("none", file_name)),
-        named("http-version", http.version.word()),
-        named("streams", http.streams),
-        named("cookies", http.cookies),
+        named("body", &format!("{} bytes", http.body.len())),
+        named("requests", &http.requests.as_deref().map_or("none", file_name)),
+        named("http-version", &http.version.word()),
+        named("streams", &http.streams),
+        named("cookies", &http.cookies),
     ]
 }
 
@@ -111,5 +113,5 @@ fn of_script(file: &ScriptFile) -> Named {
     let hash = file.text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    named(&format!("script {}", file_name(&file.name)), format!("text {hash:016x}, weight {}", file.weight))
+    named(&format!("script {}", file_name(&file.name)), &format!("text {hash:016x}, weight {}", file.weight))
 }
