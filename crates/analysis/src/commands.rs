@@ -10,7 +10,7 @@ mod simulated;
 
 use record::bakeoff::{Levels, Metric, blocks_min};
 use record::command::CommandEnd;
-use record::commands::{Comparison, Peak, Phase, Turn};
+use record::commands::{Comparison, Peak, Phase, Round, Turn};
 use record::gate::{Gate, GateRule};
 use record::missing::{Maybe, Missing};
 use record::run::{RunHeader, RunState};
@@ -18,7 +18,7 @@ use record::run::{RunHeader, RunState};
 pub use self::design::{ROUNDS_MIN, rounds_to_measure};
 use crate::gate::{self, GateResult, Replicate, Sample};
 use crate::judge::{self, Estimate, Judged, Member, Rules, Verdict, blocks_needed};
-use crate::metric::done_in_all;
+use crate::metric::{done, done_in_all};
 
 /// Outcome of a comparison of commands.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +113,10 @@ pub fn commands(comparison: &Comparison, withheld: Option<Missing>) -> Results {
     let rules = rules(comparison);
     let rounds = comparison.whole_rounds(Phase::Measured).count();
     let others: Vec<usize> = (0..comparison.commands.len()).filter(|i| *i != comparison.reference).collect();
-    let member =
-        |a: &usize| Member::exact(Metric::Time, &log_ratios(comparison, Phase::Measured, *a, |t| t.time_s));
+    let member = |a: &usize| Member {
+        refused: uneven(comparison, *a),
+        ..Member::exact(Metric::Time, &log_ratios(comparison, Phase::Measured, *a, |t| t.time_s))
+    };
     let members: Vec<Member> = others.iter().map(member).collect();
     let judged = judge::judge(&members, rules);
     let pair = |(a, judged): (&usize, Judged)| {
@@ -140,10 +142,28 @@ fn rules(comparison: &Comparison) -> Rules {
     Rules { rope_ratio, alpha, seed }
 }
 
+/// Reason to refuse a verdict: in a round, one of command `a` and the reference failed and the other did not.
+/// What fails may stop early. Commands that fail together did the same.
+fn uneven(comparison: &Comparison, a: usize) -> Option<Missing> {
+    let failed = |round: &Round, command: usize| round.turn_of(command).is_some_and(|t| done(t.end).is_err());
+    let rounds: Vec<&Round> = comparison.whole_rounds(Phase::Measured).collect();
+    let b = comparison.reference;
+    if rounds.iter().all(|round| failed(round, a) == failed(round, b)) {
+        return None;
+    }
+    let all = rounds.len();
+    let count = |command: usize| rounds.iter().filter(|round| failed(round, command)).count();
+    let (of_a, of_b) = (count(a), count(b));
+    let (a, b) = (Comparison::letter(a), Comparison::letter(b));
+    Some(Missing::because(format!(
+        "{a} failed in {of_a} of {all} rounds and {b} in {of_b}, and what fails may stop early"
+    )))
+}
+
 /// Logarithm of a figure of command `a`, divided by that of the reference, by round. Rounds in which a figure
 /// is 0 have none.
 fn log_ratios(comparison: &Comparison, phase: Phase, a: usize, figure: fn(&Turn) -> f64) -> Vec<f64> {
-    let of_round = |round: &record::commands::Round| {
+    let of_round = |round: &Round| {
         let (a, b) = (round.turn_of(a)?, round.turn_of(comparison.reference)?);
         Some((figure(a) / figure(b)).ln()).filter(|ln| ln.is_finite())
     };

@@ -153,16 +153,30 @@ pub(crate) struct Contest {
 /// Below this p of the sign test, the trials of one side fail more often, whatever the condition.
 const REDONE_P_MIN: f64 = 0.05;
 
-/// Two-sided p of the sign test: each of `a + b` failures hits either side with equal chance.
-fn p_of_shares(a: usize, b: usize) -> f64 {
+/// Two-sided p of the binomial test: each of `a + b` failures hits side A with this chance. The sum over all
+/// outcomes that are at most as likely.
+///
+/// - `chance`: in (0, 1); of sides with equally many trials a half.
+fn p_of_shares(a: usize, b: usize, chance: f64) -> f64 {
     let n = a + b;
-    let mut ways = 1.0;
-    let mut tail = 0.0;
-    for i in 0..=a.min(b) {
-        tail += ways;
-        ways *= (n - i) as f64 / (i + 1) as f64;
+    let (ln_a, ln_b) = (chance.ln(), (-chance).ln_1p());
+    let mut ln_ways = 0.0_f64;
+    let mut all = Vec::with_capacity(n + 1);
+    for i in 0..=n {
+        all.push((ln_ways + i as f64 * ln_a + (n - i) as f64 * ln_b).exp());
+        ln_ways += ((n - i) as f64 / (i + 1) as f64).ln();
     }
-    (2.0 * tail * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))).min(1.0)
+    // Equal ones differ by rounding.
+    let most = all[a] * (1.0 + 1e-9);
+    all.into_iter().filter(|p| *p <= most).sum::<f64>().min(1.0)
+}
+
+/// Whether the trials of one of two sides failed more often than chance explains.
+///
+/// - `failed`, `trials`: of A and of B.
+pub(crate) fn fail_unevenly(failed: (usize, usize), trials: (usize, usize)) -> bool {
+    let chance = trials.0 as f64 / (trials.0 + trials.1) as f64;
+    trials.0 > 0 && trials.1 > 0 && p_of_shares(failed.0, failed.1, chance) <= REDONE_P_MIN
 }
 
 /// Reason to refuse a verdict because the trials of one side were repeated more often.
@@ -178,7 +192,7 @@ fn unevenly_redone(here: (usize, usize), total: (usize, usize)) -> Option<Missin
             blocks_word(here.1)
         )));
     }
-    (p_of_shares(total.0, total.1) <= REDONE_P_MIN).then(|| {
+    (p_of_shares(total.0, total.1, 0.5) <= REDONE_P_MIN).then(|| {
         Missing::because(format!(
             "unevenly repeated trials, over all conditions: {} of the configuration failed or were \
              abandoned first, {} of the reference",
@@ -252,4 +266,21 @@ pub(crate) fn after(block: u32) -> Missing {
 
 fn blocks_word(n: usize) -> String {
     if n == 1 { "1 block".to_owned() } else { format!("{n} blocks") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: 2 of the 2^6 outcomes, and (1/3)^3.
+    #[test]
+    fn failures_are_shared_as_the_trials_are() {
+        assert!((p_of_shares(6, 0, 0.5) - 0.031_25).abs() < 1e-12);
+        assert!((p_of_shares(0, 6, 0.5) - 0.031_25).abs() < 1e-12);
+        assert!((p_of_shares(3, 3, 0.5) - 1.0).abs() < 1e-12 && (p_of_shares(0, 0, 0.5) - 1.0).abs() < 1e-12);
+        assert!((p_of_shares(3, 0, 1.0 / 3.0) - 1.0 / 27.0).abs() < 1e-12);
+        assert!(fail_unevenly((0, 6), (36, 36)) && !fail_unevenly((2, 6), (36, 36)));
+        // Three times the trials have three times the failures.
+        assert!(!fail_unevenly((2, 8), (36, 108)) && !fail_unevenly((0, 6), (0, 36)));
+    }
 }

@@ -212,6 +212,8 @@ pub(crate) fn judged(
     alpha: f64,
     seed: u64,
 ) -> GateResult {
+    // Only what was measured may pass without a decision: the plan accepts noise, and no missing measurement.
+    let is_missing = refused.is_some() || samples.is_empty() || samples.iter().any(|s| s.refused.is_some());
     for sample in &mut samples {
         sample.refused = sample.refused.take().or_else(|| adrift(&sample.ends, gate.rule, unit));
     }
@@ -241,7 +243,7 @@ pub(crate) fn judged(
     };
     let outcome = match (found, gate.on_inconclusive) {
         (GateOutcome::Inconclusive, OnInconclusive::Fail) => GateOutcome::Fail,
-        (GateOutcome::Inconclusive, OnInconclusive::Pass) => GateOutcome::Pass,
+        (GateOutcome::Inconclusive, OnInconclusive::Pass) if !is_missing => GateOutcome::Pass,
         _ => found,
     };
     GateResult { gate, found, outcome, comparisons, unit }

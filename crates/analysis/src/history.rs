@@ -1,7 +1,7 @@
 //! Histories: a number over many runs, the moments at which it changed, and what changed with it.
 //!
-//! Values are compared only within one machine. A change of the machine or of its kernel is a known break:
-//! the values before and after it are not tested against each other.
+//! Values are compared only within one machine and one load. A change of the machine, of its kernel, or of a
+//! setting of the load is a known break: the values before and after it are not tested against each other.
 
 mod divisive;
 mod effect;
@@ -13,6 +13,7 @@ mod observe;
 mod point;
 mod sequence;
 mod series;
+mod setting;
 mod step;
 mod suspect;
 #[cfg(test)]

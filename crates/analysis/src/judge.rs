@@ -51,6 +51,14 @@ impl Verdict {
     }
 }
 
+/// Whether verdicts answer the question of a comparison: one claims a difference, or all claim that there is
+/// none that matters.
+pub fn is_answered(verdicts: impl IntoIterator<Item = Verdict>) -> bool {
+    let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
+    verdicts.iter().any(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))
+        || (!verdicts.is_empty() && verdicts.iter().all(|verdict| *verdict == Verdict::Equivalent))
+}
+
 /// Parameters by which a family is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
@@ -355,6 +363,14 @@ mod tests {
     use super::*;
 
     const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 7 };
+    #[test]
+    fn one_equivalent_metric_beside_undecided_ones_is_no_answer() {
+        use Verdict::{Better, Equivalent, Inconclusive, Worse};
+        assert!(is_answered([Inconclusive, Worse]) && is_answered([Better]));
+        assert!(is_answered([Equivalent, Equivalent]));
+        assert!(!is_answered([Equivalent, Inconclusive]) && !is_answered([]));
+    }
+
     const NOISE: [f64; 6] = [0.004, -0.006, 0.002, -0.003, 0.007, -0.004];
 
     fn shifted(by: f64, noise_times: f64) -> Vec<f64> {

@@ -53,7 +53,7 @@ pub use contest::LeftOut;
 pub use fallen_out::FallenOut;
 pub use gate::{GateComparison, GateOutcome, GateResult, Replicate, limit as limit_of_gate};
 pub use holm::holm;
-pub use judge::{Estimate, Judged, Member, Rules, Verdict, judge};
+pub use judge::{Estimate, Judged, Member, Rules, Verdict, is_answered, judge};
 pub use machine::{Machine, machine, machine_between};
 pub use metric::{Value, value};
 pub use over_time::over_time;

@@ -16,6 +16,8 @@ use record::gate::{Gate, GateRule};
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunState};
 
+use crate::cell::{REDONE_MORE_MAX, seen};
+use crate::contest::fail_unevenly;
 use crate::gate::{self, GateResult, Replicate, Sample};
 use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
 use crate::metric::{Value, done, done_in_all, value};
@@ -35,6 +37,11 @@ pub struct Side {
     pub lost: Vec<String>,
     /// Bake-offs among its runs.
     pub bakeoffs: usize,
+    /// Trials of its bake-offs.
+    pub trials: usize,
+    /// Trials that failed at least once before one was sealed. An interruption is no failure: it hits whole
+    /// bake-offs.
+    pub repeated: usize,
 }
 
 /// A value of one run, or of one trial of a bake-off.
@@ -105,12 +112,13 @@ impl Side {
         self.observations.extend(of_run(run));
     }
 
-    /// Adds the sealed trials of a bake-off. Each trial that fell out counts as lost.
+    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost, and so do the values of a
+    /// cell whose trials failed in several blocks before one was sealed: they are a selection.
     pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
         let number = Some(self.bakeoffs);
         self.bakeoffs += 1;
         for (trial, run) in bakeoff.sealed() {
-            let condition = named(&trial.levels);
+            let condition = condition(&trial.levels);
             let of_trial = of_run(run).into_iter();
             self.observations.extend(of_trial.map(|o| Observation {
                 condition: condition.clone(),
@@ -125,6 +133,18 @@ impl Side {
                 bakeoff.trials.len(),
                 bakeoff.header.id
             ));
+        }
+        self.trials += bakeoff.trials.len();
+        for (levels, seen) in seen(bakeoff) {
+            let redone = seen.redone.len();
+            self.repeated += redone;
+            if redone > REDONE_MORE_MAX {
+                self.lost.push(format!(
+                    "trials at {} failed and were repeated in {redone} blocks of {}",
+                    condition(levels),
+                    bakeoff.header.id
+                ));
+            }
         }
     }
 
@@ -158,7 +178,8 @@ fn in_one(trials: &[&Observation]) -> Observation {
     Observation { value, ..trials[0].clone() }
 }
 
-fn named(levels: &Levels) -> String {
+/// Condition of the trials of a cell: `arm=1, threads=4`.
+pub fn condition(levels: &Levels) -> String {
     levels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -180,8 +201,10 @@ fn of_run(run: &Run) -> Vec<Observation> {
     Metric::OF_COMMANDS.into_iter().map(|metric| one(metric, value(run, metric))).collect()
 }
 
+/// The time and the CPU time of each command. Each has a condition of its own: two values of one run share
+/// its noise, so they are no two values of one condition.
 fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
-    let of = |(i, command): (usize, &record::commands::Compared)| {
+    let of = |(i, condition): (usize, String)| {
         let mean = |figure: fn(&record::commands::Turn) -> f64| {
             done_in_all(comparison, i)?;
             let logs: Vec<f64> =
@@ -192,7 +215,6 @@ fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
             }
             Err(Missing::because("no round has a value over 0"))
         };
-        let condition = &command.text;
         let one = |metric, value| Observation {
             condition: condition.clone(),
             metric,
@@ -202,7 +224,7 @@ fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
         };
         [one(Metric::Time, mean(|t| t.time_s)), one(Metric::Cpu, mean(record::commands::Turn::cpu_s))]
     };
-    comparison.commands.iter().enumerate().flat_map(of).collect()
+    comparison.names().into_iter().enumerate().flat_map(of).collect()
 }
 
 /// Compares every side with the reference, for each condition and metric that both have.
@@ -268,7 +290,11 @@ impl Contest {
             }
             _ => None,
         };
-        let refused = uneven(&sides[a]).or_else(|| uneven(&sides[b])).or(one.why).or(other.why);
+        let refused = uneven(&sides[a])
+            .or_else(|| uneven(&sides[b]))
+            .or_else(|| unevenly_repeated(&sides[a], &sides[b]))
+            .or(one.why)
+            .or(other.why);
         Self { a, b, condition, metric, values: (one.values, other.values), unable, refused }
     }
 
@@ -342,6 +368,15 @@ fn uneven(side: &Side) -> Option<Missing> {
     )))
 }
 
+/// Reason to refuse a verdict on two sides of which one failed more often, over all conditions: a rare
+/// failure may be seldom in each.
+fn unevenly_repeated(a: &Side, b: &Side) -> Option<Missing> {
+    fail_unevenly((a.repeated, b.repeated), (a.trials, b.trials)).then(|| {
+        let told = |side: &Side| format!("{} of {} of {}", side.repeated, side.trials, side.name);
+        Missing::because(format!("unevenly repeated trials: {} failed first, {}", told(a), told(b)))
+    })
+}
+
 fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
     if values.is_empty() {
         return Err(Missing::because("no run has a value"));
@@ -350,32 +385,48 @@ fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
     Ok((logs / values.len() as f64).exp())
 }
 
+/// Judges a gate for every side at every condition that a side has the metric at. A side that lacks a
+/// condition decides nothing there: a measurement that is absent is no pass.
 fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResult {
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
-    let mut samples = Vec::new();
+    let of_metric = sides.iter().flat_map(places).filter(|(_, metric)| *metric == gate.metric);
+    let conditions: BTreeSet<String> = of_metric.map(|(condition, _)| condition).collect();
     let judged = sides.iter().enumerate().filter(|(i, _)| !is_relative || *i != reference);
+    let mut samples = Vec::new();
     for (_, side) in judged {
-        for (condition, _) in places(side).into_iter().filter(|(_, metric)| *metric == gate.metric) {
-            let (this, that) = (
-                known(&side.of(&condition, gate.metric)),
-                known(&sides[reference].of(&condition, gate.metric)),
-            );
-            let lost = uneven(side).or_else(|| is_relative.then(|| uneven(&sides[reference]))?);
-            let open = this.why.or_else(|| if is_relative { that.why.clone() } else { None });
-            samples.push(Sample {
-                configuration: Levels::from([("side".to_owned(), side.name.clone())]),
-                levels: if condition.is_empty() {
-                    Levels::new()
-                } else {
-                    Levels::from([("condition".to_owned(), condition)])
-                },
-                ends: this.values,
-                against: is_relative.then_some(that.values),
-                refused: lost.or(open),
-            });
+        for condition in &conditions {
+            let against = is_relative.then_some(&sides[reference]);
+            samples.push(sample(side, against, condition, gate.metric));
         }
     }
     gate::judged((*gate, Replicate::Run), samples, None, rules.alpha, rules.seed)
+}
+
+fn sample(side: &Side, against: Option<&Side>, condition: &str, metric: Metric) -> Sample {
+    let this = known(&side.of(condition, metric));
+    let that = against.map(|reference| known(&reference.of(condition, metric)));
+    let both: Vec<(&Side, &Known)> =
+        std::iter::once((side, &this)).chain(against.zip(that.as_ref())).collect();
+    let absent = |(of, known): &(&Side, &Known)| {
+        let is_absent = known.values.is_empty() && known.why.is_none();
+        is_absent.then(|| Missing::because(format!("no run of {} has {} here", of.name, metric.word())))
+    };
+    let refused = both.iter().find_map(|(of, _)| uneven(of));
+    let refused = refused.or_else(|| unevenly_repeated(side, against?));
+    let refused = refused.or_else(|| both.iter().find_map(|(_, known)| known.why.clone()));
+    let refused = refused.or_else(|| both.iter().find_map(absent));
+    let levels = if condition.is_empty() {
+        Levels::new()
+    } else {
+        Levels::from([("condition".to_owned(), condition.to_owned())])
+    };
+    Sample {
+        configuration: Levels::from([("side".to_owned(), side.name.clone())]),
+        levels,
+        ends: this.values,
+        against: that.map(|known| known.values),
+        refused,
+    }
 }
 
 /// Share of pairs in the other order of time below which the sides were measured one after the other.

@@ -113,6 +113,13 @@ fn failures_are_measured_where_the_user_says_so_and_named() {
     let ended = lab.run(&words);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.out.contains("A failed in 6 rounds, which was ignored"), "{}", ended.out);
+    // A command that crashes at once is not faster than one that does its work.
+    let badge = lab.path("badge.json");
+    let words = ["compare", "--blocks", "6", "--ignore-failure", "--badge", badge.to_str().expect("a path")];
+    let ended = lab.run(&[&words[..], &["--", "sleep 0.05; true", "exit 1"]].concat());
+    let answer = "cannot tell yet: B failed in 6 of 6 rounds and A in 0, and what fails may stop early";
+    assert_eq!(last_line(&ended.out), answer, "{}", ended.out);
+    assert!(std::fs::read_to_string(badge).expect("a badge").contains("\"color\": \"yellow\""));
     let codes = ["compare", "--blocks", "2", "--ignore-failure=1", "--", "exit 1", "exit 2"];
     assert!(lab.run(&codes).err.contains("B ended with exit code 2"));
 }

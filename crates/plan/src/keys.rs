@@ -471,7 +471,8 @@ pub(crate) const TABLES: &[Table] = &[
                 word(|| vec!["fail", "pass", "inconclusive"]),
                 Need::Default("\"inconclusive\""),
                 "\"fail\"",
-                "the gate's result if a comparison is inconclusive; `inconclusive` exits with code 4",
+                "the gate's result if a comparison is inconclusive; `inconclusive` exits with code 4; \
+                 `pass` needs values: where a measurement is missing, the gate stays inconclusive",
             ),
         ],
     },

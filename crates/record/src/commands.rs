@@ -129,6 +129,19 @@ impl Comparison {
         offset.map_or_else(|| format!("#{}", index + 1), |i| char::from(b'A' + i).to_string())
     }
 
+    /// A name for each command, which tells it from the others and is the same in other comparisons: its text
+    /// with the parameters that the text does not tell. Of equal commands the second is `NAME #2`.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for command in &self.commands {
+            let name = command.name();
+            let numbered = (2..).map(|number| format!("{name} #{number}"));
+            let free = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
+            names.extend(free);
+        }
+        names
+    }
+
     /// Rounds of one phase in which every command ran.
     pub fn whole_rounds(&self, phase: Phase) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(move |r| r.phase == phase && r.turns.len() == self.commands.len())
@@ -149,6 +162,31 @@ impl Comparison {
     }
 }
 
+impl Compared {
+    /// The text, and the parameters whose values do not stand in it: `gzip (level=9)`. A name that the user
+    /// gave need not contain them.
+    fn name(&self) -> String {
+        let is_told = |value: &str| {
+            self.text.match_indices(value).any(|(at, _)| {
+                let (before, after) = (&self.text[..at], &self.text[at + value.len()..]);
+                !is_one_word(before.chars().next_back(), value.chars().next())
+                    && !is_one_word(value.chars().next_back(), after.chars().next())
+            })
+        };
+        let untold = self.parameters.iter().filter(|(_, value)| !is_told(value));
+        let untold: Vec<String> = untold.map(|(name, value)| format!("{name}={value}")).collect();
+        if untold.is_empty() { self.text.clone() } else { format!("{} ({})", self.text, untold.join(", ")) }
+    }
+}
+
+/// Whether two neighbors are parts of one number or of one word.
+fn is_one_word(a: Option<char>, b: Option<char>) -> bool {
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+    a.zip(b).is_some_and(|(a, b)| {
+        (is_of_number(a) && is_of_number(b)) || (a.is_alphabetic() && b.is_alphabetic())
+    })
+}
+
 impl Round {
     /// The execution of one command.
     pub fn turn_of(&self, command: usize) -> Option<&Turn> {
@@ -160,5 +198,47 @@ impl Turn {
     /// CPU seconds in both modes.
     pub fn cpu_s(&self) -> f64 {
         self.user_s + self.system_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(commands: &[(&str, &[(&str, &str)])]) -> Vec<String> {
+        let compared = |(text, parameters): &(&str, &[(&str, &str)])| Compared {
+            text: (*text).to_owned(),
+            parameters: parameters.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        };
+        let comparison = Comparison {
+            commands: commands.iter().map(compared).collect(),
+            reference: 0,
+            rules: Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1, gates: Vec::new() },
+            rounds_planned: 0,
+            settings: BTreeMap::new(),
+            rounds: Vec::new(),
+        };
+        comparison.names()
+    }
+
+    #[test]
+    fn commands_of_one_text_have_different_names() {
+        let levels = [("gzip", [("level", "1")]), ("gzip", [("level", "9")])];
+        let levels = levels.each_ref().map(|(text, parameters)| (*text, &parameters[..]));
+        assert_eq!(names(&levels), ["gzip (level=1)", "gzip (level=9)"]);
+        assert_eq!(names(&[("x", &[]), ("y", &[]), ("x", &[]), ("x", &[])]), ["x", "y", "x #2", "x #3"]);
+        assert_eq!(names(&[("x #2", &[]), ("x", &[]), ("x", &[])]), ["x #2", "x", "x #3"]);
+    }
+
+    #[test]
+    fn a_parameter_that_the_text_tells_is_no_further_part_of_the_name() {
+        let name = |text: &str, value: &str| names(&[(text, &[("n", value)])]).remove(0);
+        assert_eq!(name("gzip -6 x", "6"), "gzip -6 x");
+        assert_eq!(name("zstd -T2 x", "2"), "zstd -T2 x");
+        assert_eq!(name("sort old", "old"), "sort old");
+        // A digit of another number, a part of another word.
+        assert_eq!(name("gzip -16 x", "6"), "gzip -16 x (n=6)");
+        assert_eq!(name("sleep 0.1", "1"), "sleep 0.1 (n=1)");
+        assert_eq!(name("fold x", "old"), "fold x (n=old)");
     }
 }

@@ -15,7 +15,7 @@ const LETTERS_MAX: usize = 60;
 /// Meaning of a badge, by color; its message carries the same meaning in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sense {
-    /// Every gate passes, or nothing was found that is worse.
+    /// Every gate passes; without gates, the comparison is whole and has an answer.
     Good,
     /// A gate fails, or the measurement is INVALID.
     Bad,

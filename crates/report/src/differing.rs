@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::sides::condition;
+use record::bakeoff::Bakeoff;
 use record::environment::Environment;
 use record::run::Run;
 
@@ -37,8 +39,62 @@ impl Difference {
     }
 }
 
-/// Subject of a run, in a few words: runs of different subjects are not compared.
-pub fn subject(run: &Run) -> String {
+/// What the runs of a side measured: runs of different subjects are not compared.
+#[derive(Debug, Clone, Default)]
+pub struct Subjects {
+    /// Subjects by condition; that of a whole run or bake-off has an empty one.
+    by_condition: BTreeMap<String, BTreeSet<String>>,
+    /// Recorded commands.
+    commands: BTreeSet<String>,
+}
+
+impl Subjects {
+    /// Adds that of a run.
+    pub fn add_run(&mut self, run: &Run) {
+        self.add("", subject(run));
+        if run.recorded.is_some() {
+            self.commands.insert(run.header.title.clone());
+        }
+    }
+
+    /// Adds those of a bake-off: its kind, and of each cell what its trials measured.
+    pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
+        self.add("", "a bake-off".to_owned());
+        for (trial, run) in bakeoff.sealed() {
+            self.add(&condition(&trial.levels), subject(run));
+        }
+    }
+
+    fn add(&mut self, condition: &str, subject: String) {
+        self.by_condition.entry(condition.to_owned()).or_default().insert(subject);
+    }
+}
+
+/// Reason that these sides are not compared: they measured different things, or the runs of one did.
+pub fn unlike(sides: &[(&str, &Subjects)]) -> Option<String> {
+    let conditions: BTreeSet<&String> = sides.iter().flat_map(|(_, side)| side.by_condition.keys()).collect();
+    for condition in conditions {
+        let mut all: BTreeMap<&String, &str> = BTreeMap::new();
+        for (name, side) in sides {
+            for subject in side.by_condition.get(condition).into_iter().flatten() {
+                all.entry(subject).or_insert(name);
+            }
+        }
+        if all.len() > 1 {
+            let told: Vec<String> = all.iter().map(|(subject, name)| format!("{subject} ({name})")).collect();
+            let at = if condition.is_empty() { String::new() } else { format!(" at {condition}") };
+            return Some(format!("these runs measured different things{at}: {}", told.join(", ")));
+        }
+    }
+    let (name, side) = sides.iter().find(|(_, side)| side.commands.len() > 1)?;
+    let shown: Vec<&str> = side.commands.iter().take(VALUES_SHOWN).map(String::as_str).collect();
+    let more = side.commands.len() - shown.len();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Some(format!("the runs of {name} recorded different commands: {}{more}", shown.join(", ")))
+}
+
+/// Subject of a run, in a few words.
+fn subject(run: &Run) -> String {
     match &run.load {
         None => format!("a {} run", run.header.kind.word()),
         Some(load) => {
@@ -65,11 +121,22 @@ impl Properties {
         if run.recorded.is_some() {
             self.note("recorded", &run.header.title);
         }
-        if let Some(load) = &run.load {
-            for (name, value) in load_settings(&load.settings).into_iter().filter(|(name, _)| *name != "seed")
-            {
-                self.note(name, &value);
-            }
+        for (name, value) in settings(run) {
+            self.note(name, &value);
+        }
+    }
+
+    /// Adds those of a bake-off. A setting that its trials do not share is a factor.
+    pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
+        self.add_environment(&bakeoff.environment);
+        self.note("plan (sha256)", &bakeoff.plan_sha256);
+        self.note("bakeoff", &bakeoff.header.tool_version);
+        let mut of_trials: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
+        for (name, value) in bakeoff.sealed().flat_map(|(_, run)| settings(run)) {
+            of_trials.entry(name).or_default().insert(value);
+        }
+        for (name, values) in of_trials.into_iter().filter(|(_, values)| values.len() == 1) {
+            values.iter().for_each(|value| self.note(name, value));
         }
     }
 
@@ -89,6 +156,12 @@ impl Properties {
     pub fn note(&mut self, name: &str, value: &str) {
         self.settings.entry(name.to_owned()).or_default().insert(value.to_owned());
     }
+}
+
+/// Settings of a run's load that are no draw of chance.
+fn settings(run: &Run) -> Vec<(&'static str, String)> {
+    let of_load = run.load.iter().flat_map(|load| load_settings(&load.settings));
+    of_load.filter(|(name, _)| *name != "seed").collect()
 }
 
 /// The properties that differ between the sides, or within one: those of the machine first.

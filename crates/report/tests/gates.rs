@@ -29,7 +29,7 @@ fn judged(gates: &[&str]) -> (Bakeoff, Comparisons) {
 
 fn summary_of(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
     let said = text::bakeoff_answer(bakeoff, comparisons);
-    github::summary(&bakeoff.header.title, &said, "", &comparisons.gates)
+    github::summary(&bakeoff.header.title, &said, None, "", &comparisons.gates)
 }
 
 const GATES: [&str; 3] = ["throughput >= 1/s", "throughput >= 100000000/s", "cpu-per-event <= 1ms"];
@@ -63,7 +63,7 @@ fn every_gate_is_a_case_and_an_inconclusive_one_is_not_green() {
     let (bakeoff, comparisons) = judged(&GATES);
     let outcomes: Vec<GateOutcome> = comparisons.gates.iter().map(|g| g.outcome).collect();
     assert_eq!(outcomes, [GateOutcome::Pass, GateOutcome::Fail, GateOutcome::Inconclusive]);
-    let xml = junit::suite(&bakeoff.header.title, Some(&bakeoff.header), &comparisons.gates);
+    let xml = junit::suite(&bakeoff.header.title, Some(&bakeoff.header), None, &comparisons.gates);
     assert_eq!(
         elements(&xml),
         ["testsuites", "testsuite", "testcase", "system-out", "testcase", "failure", "testcase", "error"]
@@ -71,6 +71,26 @@ fn every_gate_is_a_case_and_an_inconclusive_one_is_not_green() {
     assert!(xml.contains("tests=\"3\" failures=\"1\" errors=\"1\""), "{xml}");
     assert!(xml.contains("name=\"throughput &gt;= 1/s\""), "{xml}");
     assert_eq!(worst(&comparisons.gates), Some(GateOutcome::Fail));
+}
+
+#[test]
+fn a_measurement_that_is_not_whole_is_an_error_even_without_gates() {
+    let trouble = Some("INVALID: a quota of 50% throttled <the> commands");
+    let xml = junit::suite("x", None, trouble, &[]);
+    assert_eq!(elements(&xml), ["testsuites", "testsuite", "testcase", "error"]);
+    assert!(xml.contains("tests=\"1\" failures=\"0\" errors=\"1\""), "{xml}");
+    assert!(xml.contains("message=\"INVALID: a quota of 50% throttled &lt;the&gt; commands\""), "{xml}");
+    assert_eq!(
+        github::annotations(trouble, &[]),
+        ["::error title=bakeoff::INVALID: a quota of 50%25 throttled <the> commands"]
+    );
+    let summary = github::summary("x", "no difference", Some("2 of 36 trials are not sealed"), "", &[]);
+    assert!(summary.contains("**2 of 36 trials are not sealed**"), "{summary}");
+    let (_, comparisons) = judged(&GATES);
+    assert!(
+        junit::suite("x", None, trouble, &comparisons.gates)
+            .contains("tests=\"4\" failures=\"1\" errors=\"2\"")
+    );
 }
 
 #[test]
@@ -83,12 +103,12 @@ fn text_of_a_plan_cannot_leave_its_place() {
             of.configuration.insert("evil".to_owned(), evil.to_owned());
         }
     }
-    let xml = junit::suite(&bakeoff.header.title, Some(&bakeoff.header), &comparisons.gates);
+    let xml = junit::suite(&bakeoff.header.title, Some(&bakeoff.header), None, &comparisons.gates);
     assert!(!elements(&xml).contains(&"x".to_owned()), "{xml}");
     let summary = summary_of(&bakeoff, &comparisons);
     assert!(!summary.contains("<script>") && !summary.contains('\u{1b}'), "{summary}");
     assert!(summary.lines().all(|line| !line.starts_with("::")), "{summary}");
-    let lines = github::annotations(&comparisons.gates);
+    let lines = github::annotations(None, &comparisons.gates);
     assert_eq!(lines.len(), 2);
     assert!(lines[0].starts_with("::error title=bakeoff gate::throughput >= 100000000/s: "), "{lines:?}");
     assert!(lines[1].starts_with("::warning title=bakeoff gate::"), "{lines:?}");
@@ -117,7 +137,7 @@ fn a_summary_stays_under_64_kb_whatever_the_size_of_the_plan() {
         "a".repeat(50_000),
         "b".repeat(50_000)
     );
-    let summary = github::summary("two", "B is 22 % slower than A", &table, &[]);
+    let summary = github::summary("two", "B is 22 % slower than A", None, &table, &[]);
     assert!(summary.len() < 64_000 && summary.contains("**B is 22 % slower than A**"), "{}", summary.len());
     assert!(summary.contains("| A | aaa") && !summary.contains("| B |"), "{}", summary.len());
     assert!(summary.contains("1 more lines are left out"), "{}", &summary[summary.len() - 200..]);
@@ -127,10 +147,10 @@ fn a_summary_stays_under_64_kb_whatever_the_size_of_the_plan() {
 #[test]
 fn a_suite_without_a_run_has_no_time_and_no_id() {
     let (bakeoff, comparisons) = judged(&GATES);
-    let xml = junit::suite("old against new", None, &comparisons.gates);
+    let xml = junit::suite("old against new", None, None, &comparisons.gates);
     assert!(!xml.contains("timestamp=") && !xml.contains(" id="), "{xml}");
     assert!(elements(&xml).len() == 8);
-    let xml = junit::suite("x", Some(&bakeoff.header), &comparisons.gates);
+    let xml = junit::suite("x", Some(&bakeoff.header), None, &comparisons.gates);
     assert!(xml.contains(&format!(" id=\"{}\" timestamp=\"", bakeoff.header.id)), "{xml}");
 }
 

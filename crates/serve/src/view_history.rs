@@ -99,7 +99,7 @@ fn found(runs: usize, untested: &Value, is_unchanged: bool) -> String {
     let unchanged = if is_unchanged { ", no change" } else { "" };
     let few = if untested == 1 { "1 run".to_owned() } else { format!("{untested} runs") };
     let few =
-        if untested > 0 { format!("; {few} not tested: too few on one machine") } else { String::new() };
+        if untested > 0 { format!("; {few} not tested: too few without a break") } else { String::new() };
     format!("{unchanged}{few}")
 }
 
@@ -216,7 +216,7 @@ mod tests {
         assert!(page(0).contains(", no change</p>"), "{}", page(0));
         assert!(page(3).contains(", too few runs to test</p>"), "{}", page(3));
         assert!(
-            page(2).contains(", no change; 2 runs not tested: too few on one machine</p>"),
+            page(2).contains(", no change; 2 runs not tested: too few without a break</p>"),
             "{}",
             page(2)
         );

@@ -1,4 +1,4 @@
-use record::commands::{Compared, Round};
+use record::commands::Compared;
 
 use super::*;
 use crate::chance::SplitMix;
@@ -193,4 +193,29 @@ fn a_gate_does_not_pass_over_a_command_that_fails() {
     assert_eq!(outcomes(1, "time <= 1s", 2), (vec![pass, undecided], why("B", 2)));
     assert_eq!(outcomes(0, "time <= 1s", 2), (vec![undecided, pass], None));
     assert_eq!(outcomes(1, "cpu not worse by 5%", 3), (vec![undecided], why("B", 3)));
+}
+
+/// B crashes at once and is `faster`.
+#[test]
+fn failures_of_one_command_alone_allow_no_claim_and_those_of_both_do() {
+    let with = |failed_by: [usize; 2]| {
+        let mut comparison = comparison(Phase::Measured, &rounds(12, 0.5));
+        for round in &mut comparison.rounds {
+            for (turn, rounds) in round.turns.iter_mut().zip(failed_by) {
+                if round.number as usize <= rounds {
+                    turn.end = CommandEnd::Signal(11);
+                }
+            }
+        }
+        commands(&comparison, None).pairs.remove(0)
+    };
+    for (failed, why) in [
+        ([0, 12], "B failed in 12 of 12 rounds and A in 0"),
+        ([1, 0], "B failed in 0 of 12 rounds and A in 1"),
+    ] {
+        let pair = with(failed);
+        assert_eq!(pair.verdict, Verdict::Inconclusive, "{failed:?}");
+        assert!(pair.rounds_needed.unwrap_err().reason.starts_with(why) && pair.estimate.is_err());
+    }
+    assert_eq!(with([12, 12]).verdict, Verdict::Better);
 }

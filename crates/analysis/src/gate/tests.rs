@@ -151,6 +151,24 @@ fn a_comparison_without_values_stops_the_pass_and_not_the_failure() {
     assert_eq!(result("p99 <= 20ms", samples).found, GateOutcome::Fail);
 }
 
+/// The author accepts noise, not a measurement that is absent.
+#[test]
+fn a_gate_that_passes_if_inconclusive_does_not_pass_without_a_measurement() {
+    let gate = Gate { on_inconclusive: OnInconclusive::Pass, ..Gate::read("p99 <= 20ms").unwrap() };
+    let of = |samples: Vec<Sample>, refused: Option<&Missing>| {
+        judged((gate, Replicate::Block), samples, refused, ALPHA, 3).outcome
+    };
+    let lacking = Sample { refused: Some(Missing::because("trials were lost")), ..sample(1, []) };
+    assert_eq!(of(vec![lacking], None), GateOutcome::Inconclusive);
+    assert_eq!(of(Vec::new(), None), GateOutcome::Inconclusive);
+    let open = Missing::because("the bake-off is not over");
+    assert_eq!(of(exact(&[0.02; 6]), Some(&open)), GateOutcome::Inconclusive);
+    // Values that drift were measured.
+    let drifting: Vec<f64> =
+        (0..20).map(|i| if i < 10 { 0.001 } else { 1.0 } * (1.0 + 0.001 * f64::from(i))).collect();
+    assert_eq!(of(exact(&drifting), None), GateOutcome::Pass);
+}
+
 #[test]
 fn a_gate_without_comparisons_does_not_pass() {
     assert_eq!(result("p99 not worse by 5%", Vec::new()).found, GateOutcome::Inconclusive);

@@ -12,6 +12,7 @@ use record::run::{Run, RunHeader};
 use record::unit::in_base_unit;
 
 use super::point::{Key, LABEL, Numbers, Observed, Point};
+use super::setting;
 use crate::cell::{Cell, cells};
 use crate::commands::span;
 use crate::metric::{done, done_in_all, value};
@@ -54,7 +55,9 @@ pub fn of_run(run: &Run) -> Observations {
                 (None, _) => Err(Missing::because("too many events did not end")),
                 (Some(middle), None) => Ok((middle, Ok((v.low, v.high)))),
             });
-            found.add(run, metric.word(), &subject, value);
+            let mut facts = facts(&run.header, &run.environment);
+            facts.extend(setting::of_load(&load.settings));
+            found.put(&run.header, facts, (metric.word(), &subject), value);
         }
     }
     if let Some(recorded) = &run.recorded {
@@ -70,7 +73,8 @@ pub fn of_run(run: &Run) -> Observations {
             (Err(_), Err(why)) => (Err(why.clone()), "rusage"),
         };
         let cpu = cpu.map(|ns| (ns as f64 * 1e-9, none()));
-        found.add(run, "time", &subject, ended.clone().and(time));
+        let common = facts(&run.header, &run.environment);
+        found.put(&run.header, common, ("time", &subject), ended.clone().and(time));
         // A change of the source is no change of the command: it must be among the suspects.
         let mut facts = facts(&run.header, &run.environment);
         facts.insert("cpu-time.source".to_owned(), source.to_owned());
@@ -94,9 +98,9 @@ pub fn of_comparison(run: &Run) -> Observations {
     let mut facts = facts(&run.header, &run.environment);
     // The other commands, the seed and the number of rounds are no conditions of a command.
     facts.retain(|name, _| !name.starts_with("compare.") || name.starts_with("compare.setting."));
-    for (i, command) in comparison.commands.iter().enumerate() {
+    for (i, name) in comparison.names().iter().enumerate() {
         // A recorded command has instruments around it: another series.
-        let subject = format!("compare: {}", command.text);
+        let subject = format!("compare: {name}");
         let mean = |figure: fn(&Turn) -> f64| -> Measured {
             done_in_all(&comparison, i)?;
             let values: Vec<f64> = comparison.turns_of(i, Phase::Measured).map(figure).collect();
@@ -153,6 +157,7 @@ pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
         // The versions of server and commands are noted with each trial.
         facts.extend(known(&run.environment).filter(|(name, _)| !name.starts_with("trial.")));
         facts.extend(plan.clone());
+        facts.extend(run.load.iter().flat_map(|load| setting::of_load(&load.settings)));
         found.put(&bakeoff.header, facts, (cell.metric.word(), &subject.join(" ")), mean);
     }
     found
@@ -208,10 +213,6 @@ impl Observations {
     pub fn unfit(header: &RunHeader) -> Self {
         let why = Missing::because(format!("the run is {}", header.state.word()));
         Self { left_out: vec![("every metric".to_owned(), why)], ..Self::default() }
-    }
-
-    fn add(&mut self, run: &Run, metric: &str, subject: &str, value: Measured) {
-        self.put(&run.header, facts(&run.header, &run.environment), (metric, subject), value);
     }
 
     fn put(

@@ -9,6 +9,7 @@ use super::effect::{Sized, SizedShort, sizes, sizes_of_short};
 use super::excursion::apart;
 use super::point::{Identity, Key, Observed, Point};
 use super::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
+use super::setting::LOAD;
 use super::suspect::{Suspect, suspects};
 use crate::judge::Rules;
 use crate::robust::median;
@@ -70,7 +71,7 @@ impl Sense {
     }
 }
 
-/// Facts of a machine. A difference in one of them is a known break.
+/// Facts of a machine. A difference in one of them is a known break, as is one in a setting of the load.
 const MACHINE: [&str; 7] =
     ["cpu.model", "cpu.count", "cpu.sockets", "cpu.cores", "memory.bytes", "numa.nodes", "kernel.release"];
 
@@ -181,14 +182,15 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
     History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, excursions, untested }
 }
 
-/// Changes of the machine: a fact differs from the last value that knows it. A value that lacks the fact says
-/// nothing about it, and does not hide a change.
+/// Changes of the machine and of the load: a fact differs from the last value that knows it. A value that
+/// lacks the fact says nothing about it, and does not hide a change.
 fn breaks(points: &[Point]) -> Vec<Break> {
     let mut known: BTreeMap<&str, &String> = BTreeMap::new();
     let mut found = Vec::new();
     for (at, point) in points.iter().enumerate() {
         let mut what = Vec::new();
-        for name in MACHINE {
+        let of_load = point.facts.keys().map(String::as_str).filter(|name| name.starts_with(LOAD));
+        for name in MACHINE.into_iter().chain(of_load) {
             let Some(after) = point.facts.get(name) else { continue };
             let Some(before) = known.insert(name, after).filter(|before| *before != after) else { continue };
             if name == "memory.bytes" && are_close(before, after) {

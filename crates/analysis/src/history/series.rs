@@ -14,7 +14,7 @@ pub struct History {
     pub sense: Sense,
     /// Values in time order.
     pub points: Vec<Point>,
-    /// Changes of the machine, in time order.
+    /// Changes of the machine and of the load, in time order.
     pub breaks: Vec<Break>,
     /// Changes of the level, in time order.
     pub changes: Vec<Change>,
@@ -31,10 +31,10 @@ impl History {
     }
 }
 
-/// A change of the machine between two values.
+/// A change of the machine or of the load between two values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Break {
-    /// Index of the first value on the changed machine.
+    /// Index of the first value after it.
     pub at: usize,
     /// Facts that differ.
     pub what: Vec<Suspect>,

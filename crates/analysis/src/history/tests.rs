@@ -11,6 +11,7 @@ use crate::judge::Rules;
 use crate::mean::{lag_1, unbiased};
 
 mod newest;
+mod setting;
 mod spread;
 
 const ALPHA: f64 = 0.01;

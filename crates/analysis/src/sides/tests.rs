@@ -187,16 +187,50 @@ fn commands_that_failed_are_no_fast_runs() {
     }
 }
 
+fn stored(comparison: &Comparison) -> Run {
+    let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 0 };
+    let header = RunHeader::running(RunKind::Compare, anchor, "compare".into(), "compare".into()).ended(None);
+    let environment = Environment { facts: comparison.facts(), ..Environment::default() };
+    Run { series: comparison.samples("h"), ..Run::unmeasured(header, environment) }
+}
+
+/// Two values of one run share its noise: a run that is 10 % slower makes both so.
+#[test]
+fn one_command_twice_in_a_comparison_gives_no_second_value_of_a_condition() {
+    let of_run = |time: f64, names: [(&str, Option<&str>); 2]| {
+        let rounds = vec![vec![time, time * 1.001]; 13];
+        let mut comparison = crate::commands::tests::comparison(Phase::Measured, &rounds);
+        for (command, (text, level)) in comparison.commands.iter_mut().zip(names) {
+            command.text = text.into();
+            command.parameters.extend(level.map(|level| ("level".to_owned(), level.to_owned())));
+        }
+        stored(&comparison)
+    };
+    for (names, conditions) in [
+        ([("x", None), ("x", None)], ["x", "x #2"]),
+        ([("x", Some("1")), ("x", Some("9"))], ["x (level=1)", "x (level=9)"]),
+    ] {
+        let side = |name: &str, times: [f64; 2]| {
+            let mut side = Side { name: name.into(), ..Side::default() };
+            times.iter().for_each(|time| side.add_run(&of_run(*time, names)));
+            side
+        };
+        let found = sides(&[side("base", [1.0, 1.001]), side("head", [1.1, 1.101])], 0, RULES, &[]);
+        let times: Vec<&SidePair> = found.pairs.iter().filter(|pair| pair.metric == Metric::Time).collect();
+        assert_eq!(times.iter().map(|pair| pair.condition.as_str()).collect::<Vec<_>>(), conditions);
+        assert!(times.iter().all(|pair| pair.n == (2, 2) && pair.verdict == Verdict::Inconclusive));
+        let history = crate::history::of_comparison(&of_run(1.0, names)).observed;
+        let subjects: BTreeSet<&str> = history.iter().map(|o| o.key.subject.as_str()).collect();
+        assert_eq!(subjects.len(), 2, "{subjects:?}");
+    }
+}
+
 #[test]
 fn a_command_that_failed_in_a_round_has_no_time_among_sides_or_in_a_history() {
     let mut comparison = crate::commands::tests::comparison(Phase::Measured, &vec![vec![60.0, 2.0]; 13]);
     comparison.commands[1].text = "y".into();
     comparison.rounds[7].turns[1].end = CommandEnd::Code(1);
-    let anchor = WallAnchor { monotonic_ns: 0, unix_ns: 0 };
-    let header = RunHeader::running(RunKind::Compare, anchor, "compare".into(), "compare".into()).ended(None);
-    let mut run =
-        Run::unmeasured(header, Environment { facts: comparison.facts(), ..Environment::default() });
-    run.series = comparison.samples("h");
+    let run = stored(&comparison);
     let mut side = Side::default();
     side.add_run(&run);
     let time = |condition: &str| side.of(condition, Metric::Time)[0].value.clone();
@@ -251,5 +285,32 @@ fn a_gate_of_archived_runs_counts_runs() {
         let gate = sides(&both, 0, RULES, &[Gate::read_of_any(text).unwrap()]).gates.remove(0);
         assert_eq!(gate.unit.word(), "run");
         assert_eq!(gate.comparisons[0].why.as_ref().unwrap().reason, why);
+    }
+}
+
+/// Values of one more condition.
+fn with_another(side: Side, condition: &str) -> Side {
+    let more = side.observations.iter().map(|o| Observation { condition: condition.into(), ..o.clone() });
+    Side { observations: side.observations.iter().cloned().chain(more).collect(), ..side }
+}
+
+#[test]
+fn a_gate_passes_no_side_that_lacks_a_condition_of_another() {
+    let equal = [1.0, 1.01, 0.99, 1.0, 1.0, 1.01, 0.99, 1.0];
+    let base = || with_another(side("base", &equal, (0, 2)), "y");
+    let head = || side("head", &equal, (1, 2));
+    let of =
+        |all: &[Side], text: &str| sides(all, 0, RULES, &[Gate::read_of_any(text).unwrap()]).gates.remove(0);
+    for text in ["time not worse by 5%", "time <= 2s"] {
+        let whole = [base(), with_another(head(), "y")];
+        assert_eq!(of(&whole, text).outcome, GateOutcome::Pass, "{text}");
+        let gate = of(&[base(), head()], text);
+        assert_eq!(gate.outcome, GateOutcome::Inconclusive, "{text}");
+        let of_y =
+            gate.comparisons.iter().find(|c| c.configuration["side"] == "head" && !c.levels.is_empty());
+        assert_eq!(of_y.unwrap().why.as_ref().unwrap().reason, "no run of head has time here");
+        // A third side without the metric does not vanish among those that have it.
+        let none = Side { name: "third".into(), ..Side::default() };
+        assert_eq!(of(&[base(), with_another(head(), "y"), none], text).outcome, GateOutcome::Inconclusive);
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use analysis::{Comparisons, GateOutcome, GateResult, Verdict};
+use analysis::{Comparisons, GateOutcome, GateResult, is_answered};
 use anyhow::Context as _;
 use archive::whole_file;
 use record::bakeoff::Bakeoff;
@@ -51,9 +51,11 @@ pub(crate) struct Told<'a> {
     pub(crate) header: Option<&'a RunHeader>,
     /// The answer, in plain text.
     pub(crate) answer: &'a str,
+    /// The reason that the measurement is not whole, if it is not.
+    pub(crate) trouble: Option<&'a str>,
     /// A table below the answer of the summary, in Markdown; may be empty.
     pub(crate) table: &'a str,
-    /// Whether at least one pair has a verdict.
+    /// Whether the verdicts answer the question.
     pub(crate) is_decided: bool,
     pub(crate) gates: &'a [GateResult],
 }
@@ -93,13 +95,18 @@ impl Outputs {
 
     /// Writes the files of a bake-off.
     pub(crate) fn write_bakeoff(&self, bakeoff: &Bakeoff, comparisons: &Comparisons) -> anyhow::Result<()> {
-        let decided = [Verdict::Better, Verdict::Worse, Verdict::Equivalent];
+        let answer = report::text::bakeoff_answer(bakeoff, comparisons);
+        let lost = bakeoff.trials.len() - comparisons.dropped_trials(bakeoff) - bakeoff.sealed().count();
+        let of_trials =
+            (lost > 0).then(|| format!("{lost} of {} trials are not sealed", bakeoff.trials.len()));
+        let is_whole = bakeoff.header.state == RunState::Sealed;
         self.write(&Told {
             title: &bakeoff.header.title,
             header: Some(&bakeoff.header),
-            answer: &report::text::bakeoff_answer(bakeoff, comparisons),
+            answer: &answer,
+            trouble: if is_whole { of_trials.as_deref() } else { Some(&answer) },
             table: "",
-            is_decided: decided.into_iter().any(|verdict| comparisons.count(verdict) > 0),
+            is_decided: is_answered(comparisons.pairs.iter().map(|pair| pair.verdict)),
             gates: &comparisons.gates,
         })
     }
@@ -107,10 +114,14 @@ impl Outputs {
     /// Writes the files, and annotations if the run is a step of GitHub Actions.
     pub(crate) fn write(&self, told: &Told<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.junit {
-            write(path, report::gates::junit::suite(told.title, told.header, told.gates).as_bytes())?;
+            write(
+                path,
+                report::gates::junit::suite(told.title, told.header, told.trouble, told.gates).as_bytes(),
+            )?;
         }
         if let Some(path) = &self.summary.clone().or_else(step_summary) {
-            let text = report::gates::github::summary(told.title, told.answer, told.table, told.gates);
+            let Told { title, answer, trouble, table, gates, .. } = *told;
+            let text = report::gates::github::summary(title, answer, trouble, table, gates);
             append(path, text.as_bytes()).with_context(|| format!("appending to {}", path.display()))?;
         }
         if let Some(path) = &self.badge {
@@ -119,7 +130,7 @@ impl Outputs {
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
             // On standard error: GitHub reads both, and standard output may be a JSON document.
             let mut screen = Screen::new();
-            for line in report::gates::github::annotations(told.gates) {
+            for line in report::gates::github::annotations(told.trouble, told.gates) {
                 screen.line(&line);
             }
         }
@@ -153,7 +164,7 @@ fn badge(path: &Path, told: &Told<'_>) -> String {
     let sense = match (report::gates::worst(told.gates), state) {
         (_, RunState::Invalid | RunState::Failed) => Sense::Bad,
         (Some(worst), RunState::Sealed) => Sense::of_gates(worst),
-        (None, RunState::Sealed) if told.is_decided => Sense::Good,
+        (None, RunState::Sealed) if told.is_decided && told.trouble.is_none() => Sense::Good,
         _ => Sense::Doubt,
     };
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {

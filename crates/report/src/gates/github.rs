@@ -18,9 +18,14 @@ const TEXT_BYTES_MAX: usize = 2_000;
 /// An answer and the gates in Markdown; at most [`SUMMARY_BYTES_MAX`] bytes.
 ///
 /// - `said`: the answer in plain text.
+/// - `trouble`: the reason that the measurement is not whole, if it is not.
 /// - `table`: Markdown below it; lines that do not fit are left out.
-pub fn summary(title: &str, said: &str, table: &str, gates: &[GateResult]) -> String {
+pub fn summary(title: &str, said: &str, trouble: Option<&str>, table: &str, gates: &[GateResult]) -> String {
     let mut rows = vec![format!("## {}\n\n", short(title)), format!("**{}**\n\n", short(said))];
+    // The answer may be that reason already.
+    rows.extend(
+        trouble.filter(|trouble| *trouble != said).map(|trouble| format!("**{}**\n\n", short(trouble))),
+    );
     if let Some(answer) = answer(gates) {
         rows.push(format!("**Gates: {}**\n\n", short(&answer)));
         rows.push("| gate | result | reason |\n| --- | --- | --- |\n".to_owned());
@@ -68,10 +73,12 @@ fn comparison_rows(result: &GateResult) -> Vec<String> {
 /// Commands that make the gates visible in a workflow: an error for each that fails, a warning for each that
 /// is inconclusive.
 ///
+/// - `trouble`: the reason that the measurement is not whole, if it is not: an error.
+///
 /// # Source
 ///
 /// GitHub, *Workflow commands for GitHub Actions*; the escapes are those of `actions/toolkit`.
-pub fn annotations(results: &[GateResult]) -> Vec<String> {
+pub fn annotations(trouble: Option<&str>, results: &[GateResult]) -> Vec<String> {
     let line = |result: &GateResult| {
         let command = match result.outcome {
             GateOutcome::Pass => return None,
@@ -79,11 +86,15 @@ pub fn annotations(results: &[GateResult]) -> Vec<String> {
             GateOutcome::Inconclusive => "warning",
         };
         let text = format!("{}: {}: {}", name(&result.gate), outcome(result), reason(result));
-        // Data of a command: the only characters with a meaning are the percent sign and line ends.
-        let text = printable(cut(&text)).replace('%', "%25");
-        Some(format!("::{command} title=bakeoff gate::{text}"))
+        Some(format!("::{command} title=bakeoff gate::{}", data(&text)))
     };
-    results.iter().filter_map(line).collect()
+    let of_measurement = trouble.map(|trouble| format!("::error title=bakeoff::{}", data(trouble)));
+    of_measurement.into_iter().chain(results.iter().filter_map(line)).collect()
+}
+
+/// Data of a command: the only characters with a meaning are the percent sign and line ends.
+fn data(text: &str) -> String {
+    printable(cut(text)).replace('%', "%25")
 }
 
 /// Text from a plan, escaped and not longer than its place.

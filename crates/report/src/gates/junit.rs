@@ -1,4 +1,5 @@
-//! Gates as `JUnit` XML: one test case a gate, its comparisons in the message.
+//! Gates as `JUnit` XML: one test case a gate, its comparisons in the message, and one for a measurement that
+//! is not whole.
 //!
 //! A failed gate is a `failure`, an inconclusive one an `error`: consumers show both in red, and a skipped
 //! test in green.
@@ -15,16 +16,24 @@ use crate::number::rfc3339;
 /// The document of gates.
 ///
 /// - `header`: the run that they judge, if it is one.
+/// - `trouble`: the reason that the measurement is not whole, if it is not: a case of its own, which is an
+///   error. Without gates it is the only one.
 ///
 /// # Source
 ///
 /// `junit-10.xsd` of the Jenkins xUnit plugin, which other consumers read too.
-pub fn suite(title: &str, header: Option<&RunHeader>, results: &[GateResult]) -> String {
+pub fn suite(
+    title: &str,
+    header: Option<&RunHeader>,
+    trouble: Option<&str>,
+    results: &[GateResult],
+) -> String {
+    let more = usize::from(trouble.is_some());
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\"",
-        results.len(),
+        results.len() + more,
         count(results, GateOutcome::Fail),
-        count(results, GateOutcome::Inconclusive),
+        count(results, GateOutcome::Inconclusive) + more,
     );
     // Archived runs against each other have neither one id nor one time.
     let of_run = |header: &RunHeader| {
@@ -37,14 +46,18 @@ pub fn suite(title: &str, header: Option<&RunHeader>, results: &[GateResult]) ->
         escape(title),
         header.map_or_else(String::new, of_run),
     );
+    if let Some(trouble) = trouble {
+        let error = format!("<error type=\"measurement\" message=\"{}\">", escape(trouble));
+        case(&mut out, ("measurement", "bakeoff"), (&error, "", "</error>"));
+    }
     for result in results {
-        case(&mut out, result);
+        gate(&mut out, result);
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }
 
-fn case(out: &mut String, result: &GateResult) {
+fn gate(out: &mut String, result: &GateResult) {
     let all: Vec<String> = result.comparisons.iter().map(|c| escape(&comparison(result, c))).collect();
     let all = all.join("\n");
     let message = escape(&format!("{}: {}", outcome(result), reason(result)));
@@ -55,10 +68,14 @@ fn case(out: &mut String, result: &GateResult) {
             (format!("<error type=\"inconclusive\" message=\"{message}\">"), "</error>")
         }
     };
-    let name = escape(&name(&result.gate));
+    case(out, (&escape(&name(&result.gate)), "bakeoff.gates"), (&open, &all, close));
+}
+
+/// Writes a case from text that is escaped.
+fn case(out: &mut String, (name, class): (&str, &str), (open, text, close): (&str, &str, &str)) {
     writeln!(
         out,
-        "    <testcase name=\"{name}\" classname=\"bakeoff.gates\" time=\"0\">\n      {open}{all}{close}\n    </testcase>"
+        "    <testcase name=\"{name}\" classname=\"{class}\" time=\"0\">\n      {open}{text}{close}\n    </testcase>"
     )
     .expect("a String takes all that is written to it");
 }

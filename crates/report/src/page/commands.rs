@@ -62,12 +62,12 @@ fn standing(results: &Results) -> (&'static str, Tone) {
 fn times(comparison: &Comparison, results: &Results) -> Table {
     let heads = ["", "command", "#time", "#interval", "#CPU", "#memory at most", "#faults", "#rounds"];
     let mut table = Table::new("Every command, over the measured rounds", &heads);
-    for (i, (command, summary)) in comparison.commands.iter().zip(&results.summaries).enumerate() {
+    for (i, (name, summary)) in comparison.names().into_iter().zip(&results.summaries).enumerate() {
         let time = |s: f64| latency(s * 1e9);
         let interval = summary.time.as_ref().ok().and_then(|span| span.interval);
         table.row(vec![
             Comparison::letter(i).into(),
-            command.text.clone().into(),
+            name.into(),
             summary.time.as_ref().map_or("-".to_owned(), |span| time(span.mean)).into(),
             interval
                 .map_or("-".to_owned(), |ends| {

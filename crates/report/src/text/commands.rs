@@ -100,11 +100,11 @@ fn table(comparison: &Comparison, results: &Results) -> Table {
         .column("", Align::Right, 4)
         .column("", Align::Right, 5)
         .column("", Align::Right, 1);
-    for (i, (command, summary)) in comparison.commands.iter().zip(&results.summaries).enumerate() {
+    for (i, (name, summary)) in comparison.names().into_iter().zip(&results.summaries).enumerate() {
         let (time, around) = summary.time.as_ref().map_or(("-".to_owned(), String::new()), time_cells);
         table.row(vec![
             (format!(" {}", Comparison::letter(i)), Some(Tint::Strong)),
-            (command.text.clone(), None),
+            (name, None),
             (time, None),
             (around, None),
             (cpu(summary), None),

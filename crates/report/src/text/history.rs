@@ -136,11 +136,11 @@ fn one(
         // Either cause, or both.
         let text = if history.points.len() > VALUES_MAX {
             format!(
-                "{few} not tested: of a stretch on one machine the newest {VALUES_MAX} runs are tested, and it needs \
+                "{few} not tested: of a stretch without a break the newest {VALUES_MAX} runs are tested, and it needs \
                  {VALUES_MIN}."
             )
         } else {
-            format!("{few} not tested: a stretch on one machine needs {VALUES_MIN} runs.")
+            format!("{few} not tested: a stretch without a break needs {VALUES_MIN} runs.")
         };
         paragraph(out, &text, 2, style)?;
     }
@@ -287,8 +287,7 @@ const ROWS: usize = 9;
 /// Columns for the numbers beside the chart.
 const AXIS: usize = 11;
 
-/// Values in the order of the runs, with the levels; `^` marks a change, `~` an excursion, `:` a break of the
-/// machine.
+/// Values in the order of the runs, with the levels; `^` marks a change, `~` an excursion, `:` a break.
 fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()> {
     let columns = style.width.min(100).saturating_sub(AXIS + 1);
     let n = history.points.len();
@@ -349,7 +348,7 @@ fn ends(values: &[f64]) -> (f64, f64) {
     }
 }
 
-/// Names the number of values that is too small: of one series, or of a series on one machine.
+/// Names the number of values that is too small: of one series, or of its longest stretch without a break.
 fn cannot_tell(all: usize, histories: &[History]) -> String {
     let stretches = histories.iter().flat_map(|history| {
         let breaks = history.breaks.iter().map(|found| found.at);
@@ -360,7 +359,7 @@ fn cannot_tell(all: usize, histories: &[History]) -> String {
     let of_one = histories.iter().map(|history| history.points.len()).max().unwrap_or(0);
     let values = plural(all, "value");
     let needed = if of_one > longest {
-        format!("at most {longest} of one series on one machine, {VALUES_MIN} needed")
+        format!("at most {longest} of one series without a break, {VALUES_MIN} needed")
     } else if histories.len() > 1 {
         format!("at most {longest} of one series, {VALUES_MIN} needed")
     } else {
@@ -488,7 +487,7 @@ mod tests {
         assert_eq!(told(&four), "cannot tell: 16 values in 4 series, at most 4 of one series, 11 needed");
         assert_eq!(told(&[history(4, &[])]), "cannot tell: 4 values, 11 needed");
         let broken = told(&[history(16, &[10])]);
-        assert_eq!(broken, "cannot tell: 16 values, at most 10 of one series on one machine, 11 needed");
+        assert_eq!(broken, "cannot tell: 16 values, at most 10 of one series without a break, 11 needed");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use analysis::sides::{Side, SidePair, Sided};
-use analysis::{GateOutcome, Verdict};
+use analysis::{GateOutcome, Verdict, is_answered};
 use record::bakeoff::Metric;
 
 use super::gates::gate_table;
@@ -62,11 +62,7 @@ pub fn answer(sides: &[Side], sided: &Sided) -> String {
                     if pair.condition.is_empty() { String::new() } else { format!(" at {}", pair.condition) };
                 format!("{}{at}", pair_sentence(sides, sided, pair))
             };
-            let more = match sided.pairs.len() - told.len() {
-                0 => None,
-                more => Some(plural(more, "more comparison")),
-            };
-            told.iter().map(sentence).chain(more).collect::<Vec<_>>().join("; ")
+            told.iter().map(sentence).chain(others(sided, told.len())).collect::<Vec<_>>().join("; ")
         }
     };
     match gates::answer(&sided.gates).filter(|_| gates::worst(&sided.gates) != Some(GateOutcome::Pass)) {
@@ -75,8 +71,19 @@ pub fn answer(sides: &[Side], sided: &Sided) -> String {
     }
 }
 
+/// The pairs besides those that the answer names. Without a claim it counts those that are undecided: one
+/// metric that is equivalent says nothing about the others.
+fn others(sided: &Sided, told: usize) -> Option<String> {
+    let all = sided.pairs.len();
+    let undecided = sided.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive).count();
+    if undecided > 0 && all > 1 && !is_answered(sided.pairs.iter().map(|pair| pair.verdict)) {
+        return Some(format!("{undecided} of {} cannot be told", plural(all, "comparison")));
+    }
+    (all > told).then(|| plural(all - told, "more comparison"))
+}
+
 /// The pairs that the answer names: of each claim the metric that a user feels most and the largest
-/// difference, the bad news first; without a claim the first pair.
+/// difference, the bad news first; without a claim the first pair that is undecided, if there is one.
 fn told(sided: &Sided) -> Vec<&SidePair> {
     let size = |pair: &SidePair| pair.estimate.as_ref().map_or(0.0, |estimate| estimate.ratio.ln().abs());
     let most = |verdict: Verdict| {
@@ -91,12 +98,12 @@ fn told(sided: &Sided) -> Vec<&SidePair> {
     }
 }
 
-/// Order of pairs for the answer: claims first, and of those the metric that a user feels.
+/// Order of pairs for the answer: claims first, then doubts, and of those the metric that a user feels.
 fn rank(pair: &SidePair) -> (u8, u8, usize) {
     let verdict = match pair.verdict {
         Verdict::Better | Verdict::Worse => 0,
-        Verdict::Equivalent => 1,
-        Verdict::Inconclusive => 2,
+        Verdict::Inconclusive => 1,
+        Verdict::Equivalent => 2,
     };
     let metric = match pair.metric {
         Metric::Throughput | Metric::Time => 0,

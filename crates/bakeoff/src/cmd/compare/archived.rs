@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 
 use analysis::sides::{Side, Sided, sides};
-use analysis::{Rules, Verdict};
+use analysis::{Rules, is_answered};
 use archive::{Archive, Filter, PartOf};
 use record::run::{RunId, RunKind};
-use report::differing::{Properties, differing};
+use report::differing::{Properties, Subjects, differing, unlike};
 
 use super::args::Args;
 use super::{commands, shown};
@@ -32,8 +32,7 @@ struct Loaded {
     side: Side,
     runs: Vec<RunId>,
     properties: Properties,
-    /// Subject of each of its runs: only equal ones can be compared.
-    subjects: Vec<String>,
+    subjects: Subjects,
 }
 
 pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -65,8 +64,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     out.flush()?;
     write_files(args, &all, &sided)?;
-    // Without a pair, no value could be judged; the caveats give the reasons.
-    let of_pairs = if sided.pairs.is_empty() { Exit::Inconclusive } else { Exit::Good };
+    let of_pairs = if is_judged(&sided) { Exit::Good } else { Exit::Inconclusive };
     Ok(gates::exit_of(&sided.gates).unwrap_or(of_pairs))
 }
 
@@ -134,7 +132,7 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
         side: Side { name: text.to_owned(), ..Side::default() },
         runs: ids(archive, text)?,
         properties: Properties::default(),
-        subjects: Vec::new(),
+        subjects: Subjects::default(),
     };
     for id in loaded.runs.clone() {
         if archive.is_bakeoff(id) {
@@ -146,10 +144,8 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
                 )));
             }
             loaded.side.add_bakeoff(&bakeoff);
-            loaded.properties.add_environment(&bakeoff.environment);
-            loaded.properties.note("plan (sha256)", &bakeoff.plan_sha256);
-            loaded.properties.note("bakeoff", &bakeoff.header.tool_version);
-            loaded.subjects.push(RunKind::Bakeoff.word().to_owned());
+            loaded.properties.add_bakeoff(&bakeoff);
+            loaded.subjects.add_bakeoff(&bakeoff);
         } else {
             if archive.header(id)?.kind == RunKind::Import {
                 return Err(Exit::Usage.with(format!(
@@ -160,7 +156,7 @@ fn load(archive: &Archive, text: &str) -> anyhow::Result<Loaded> {
             let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
             loaded.side.add_run(&run);
             loaded.properties.add_run(&run);
-            loaded.subjects.push(report::differing::subject(&run));
+            loaded.subjects.add_run(&run);
         }
     }
     Ok(loaded)
@@ -221,22 +217,12 @@ fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
 
 /// Refuses sides that measured different things.
 fn refuse_unlike(loaded: &[Loaded]) -> anyhow::Result<()> {
-    let mut all: Vec<(&str, &String)> = Vec::new();
-    for side in loaded {
-        for subject in &side.subjects {
-            if !all.iter().any(|(_, known)| *known == subject) {
-                all.push((&side.side.name, subject));
-            }
-        }
+    let sides: Vec<(&str, &Subjects)> =
+        loaded.iter().map(|loaded| (loaded.side.name.as_str(), &loaded.subjects)).collect();
+    match unlike(&sides) {
+        None => Ok(()),
+        Some(why) => Err(Exit::Usage.with(format!("{why}. --force compares them anyway"))),
     }
-    if all.len() < 2 {
-        return Ok(());
-    }
-    let told: Vec<String> = all.iter().map(|(name, subject)| format!("{subject} ({name})")).collect();
-    Err(Exit::Usage.with(format!(
-        "these runs measured different things: {}. --force compares them anyway",
-        told.join(", ")
-    )))
 }
 
 /// Refuses a side that has no metric under a condition of the reference.
@@ -265,14 +251,21 @@ fn refuse_nothing_in_common(all: &[Side], reference: usize) -> anyhow::Result<()
     )))
 }
 
+/// Whether a value could be judged at all; if not, the caveats and the answer give the reasons.
+fn is_judged(sided: &Sided) -> bool {
+    sided.pairs.iter().any(|pair| pair.estimate.is_ok())
+}
+
 fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
     let names: Vec<&str> = all.iter().map(|side| side.name.as_str()).collect();
+    let answer = report::text::sides_answer(all, sided);
     args.outputs.write(&Told {
         title: &names.join(" against "),
         header: None,
-        answer: &report::text::sides_answer(all, sided),
+        answer: &answer,
+        trouble: (!is_judged(sided)).then_some(answer.as_str()),
         table: "",
-        is_decided: sided.pairs.iter().any(|pair| pair.verdict != Verdict::Inconclusive),
+        is_decided: is_answered(sided.pairs.iter().map(|pair| pair.verdict)),
         gates: &sided.gates,
     })
 }

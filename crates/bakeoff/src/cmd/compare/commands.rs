@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use analysis::Verdict;
 use analysis::commands::{Results, rounds_to_measure};
+use analysis::is_answered;
 use anyhow::Context as _;
 use archive::whole_file;
 use plan::Expanded;
@@ -142,12 +142,14 @@ pub(super) fn write_files(
     if let Some(path) = &args.command.export_markdown {
         write(path, report::exports::markdown(comparison, results).as_bytes())?;
     }
+    let answer = report::text::commands_answer(header, comparison, results);
     args.outputs.write(&Told {
         title: &header.title,
         header: Some(header),
-        answer: &report::text::commands_answer(header, comparison, results),
+        answer: &answer,
+        trouble: (header.state != RunState::Sealed).then_some(answer.as_str()),
         table: &report::exports::markdown(comparison, results),
-        is_decided: results.pairs.iter().any(|pair| pair.verdict != Verdict::Inconclusive),
+        is_decided: is_answered(results.pairs.iter().map(|pair| pair.verdict)),
         gates: &results.gates,
     })
 }
