@@ -113,8 +113,7 @@ fn a_journal_that_names_what_no_bakeoff_made_ends_and_removes_nothing() {
     let elsewhere = tempfile::tempdir().unwrap();
     let token = random::token();
     let temporary = std::fs::canonicalize(std::env::temp_dir()).unwrap();
-    let (precious, planted) =
-        (elsewhere.path().join("precious"), temporary.join(format!("bakeoff-{token}")));
+    let (precious, planted) = (elsewhere.path().join("precious"), temporary.join(format!("bakeoff-{token}")));
     for folder in [&precious, &planted] {
         std::fs::create_dir(folder).unwrap();
         std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -245,10 +244,7 @@ fn processes_get_a_clean_environment_with_the_levels_in_it() {
     assert!(little.contains("BAKEOFF_buffer_pool=a; b\n"), "{little}");
     assert!(little.contains("BAKEOFF_SERIES="), "{little}");
     for name in little.lines().filter_map(|line| line.split('=').next()) {
-        assert!(
-            ["PATH", "LANG", "HOME", "TMPDIR"].contains(&name) || name.starts_with("BAKEOFF_"),
-            "{name}"
-        );
+        assert!(["PATH", "LANG", "HOME", "TMPDIR"].contains(&name) || name.starts_with("BAKEOFF_"), "{name}");
     }
     assert!(environment(Inherit::Everything).contains("CARGO_PKG_NAME="));
 }
