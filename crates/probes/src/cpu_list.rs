@@ -46,8 +46,8 @@ pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
     parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
 }
 
-/// Online CPUs, each with a number that changes when the CPU goes offline and comes back: the kernel makes the
-/// folder `topology` of a CPU anew whenever the CPU comes online. Without the folder, the number is 0.
+/// Online CPUs, each with a number that changes when the CPU goes offline and comes back: the kernel makes
+/// the folder `topology` of a CPU anew whenever the CPU comes online. Without the folder, the number is 0.
 ///
 /// # Source
 ///

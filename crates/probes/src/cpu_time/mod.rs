@@ -10,7 +10,8 @@
 //! before and after its handler; on the perf rung, to interrupts, so those on an idle CPU count as idle; to
 //! time that the hypervisor stole, to idle injection (which counts as idle) and, for the thread that ran
 //! most, to threads that together make up less than a quarter of a busy CPU. A CPU that was offline between
-//! two readings has no values. *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`] measures it on this machine.
+//! two readings has no values. *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see
+//! `docs/decisions/0020`; [`CpuProbe::cost`] measures it on this machine.
 
 mod books;
 #[cfg(feature = "bpf")]

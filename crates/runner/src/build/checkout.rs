@@ -225,7 +225,7 @@ mod tests {
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A partial clone lacks the files of its commits. Git would fetch them by a command of the configuration.
+    /// A partial clone lacks the files of its commits. Git fetches them by a command of its configuration.
     #[test]
     fn no_transport_runs_for_a_commit_that_lacks_files() {
         if Command::new("git").arg("--version").output().is_err() {

@@ -14,9 +14,9 @@ use crate::options::other_writer_on;
 /// Keys of included files, also of those with a condition that does not hold now.
 const INCLUDES: &str = r"^include(if\..*)?\.path$";
 
-/// Returns the user, other than this one and root, that may change git's configuration of a repository: a file
-/// with a setting, an included file, or the file of the user. Also a repository that the commits of another
-/// one bring along: these have written its configuration.
+/// Returns the user, other than this one and root, that may change git's configuration of a repository: a
+/// file with a setting, an included file, or the file of the user. Also a repository that the commits of
+/// another one bring along: these have written its configuration.
 ///
 /// - `top`: folder of relative names.
 /// - `own`: folder of git.
@@ -56,8 +56,8 @@ fn files(repository: &Path, top: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Returns file and value of each setting in the output of `git config -z --show-origin`, but for those of the
-/// command line.
+/// Returns file and value of each setting in the output of `git config -z --show-origin`, but for those of
+/// the command line.
 fn entries(text: &[u8], top: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut parts = text.split(|byte| *byte == 0);
     let mut entries = Vec::new();
