@@ -393,6 +393,22 @@ fn each_revision_is_built_once_and_its_failure_is_named() {
     assert_eq!(option.code, Some(2), "{}", option.err);
 }
 
+/// The command asks for the end in each build: the first is kept, and `resume` makes the second.
+#[test]
+fn a_request_to_stop_after_the_trial_ends_between_two_builds() {
+    let Some(builds) = Builds::new() else { return };
+    let count = builds.lab.path("count");
+    let asks = "kill -USR1 $PPID; install -m 755 job {build}/job";
+    let mut ended = builds.run(TWO, &format!("echo >>{}; {asks}", count.display()), "");
+    for times in 1..=2 {
+        assert_eq!((ended.code, builds.times()), (Some(130), times), "{}", ended.err);
+        let mut resume = builds.lab.command(&["resume", "latest", "--json"]);
+        resume.env("XDG_CACHE_HOME", builds.cache.path());
+        ended = Ended::of(resume.output().expect("the binary starts"));
+    }
+    assert_eq!((ended.code, builds.times()), (Some(0), 2), "{}", ended.err);
+}
+
 /// For root, the server and the build run as accounts without rights: the build gives its files away.
 #[test]
 fn a_server_runs_what_was_built_and_owns_none_of_it() {

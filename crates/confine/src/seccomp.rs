@@ -118,6 +118,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setfsuid,
     libc::SYS_setfsgid,
     libc::SYS_setgroups,
+    libc::SYS_capset,
 ];
 
 /// Older forms of these calls, which newer architectures lack.
@@ -184,6 +185,15 @@ pub fn refuse() -> io::Result<()> {
 /// The same as of [`refuse`].
 pub fn refuse_in_server() -> io::Result<()> {
     refuse_but(&[libc::SYS_accept, libc::SYS_accept4])
+}
+
+/// Variant of [`refuse`] for a process with threads that give up more capabilities later.
+///
+/// # Errors
+///
+/// The same as of [`refuse`].
+pub fn refuse_but_dropping() -> io::Result<()> {
+    refuse_but(&[libc::SYS_capset])
 }
 
 fn refuse_but(allowed: &[libc::c_long]) -> io::Result<()> {

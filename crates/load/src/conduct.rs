@@ -88,12 +88,12 @@ pub(crate) fn run(
         }
         on_event(event);
     });
-    let record = match record {
+    let mut record = match record {
         Err(LoadError::Interrupted) if stop.is_requested() => return Err(LoadError::Interrupted),
         record => record.map_err(failed)?,
     };
     if let Some(side) = &mut side {
-        side.end(&record, stop);
+        side.end(&mut record, stop);
     }
     match hosts.script_failure() {
         Some(error) if !stop.is_requested() => Err(error),

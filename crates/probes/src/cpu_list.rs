@@ -1,7 +1,8 @@
 //! Lists of CPUs as the kernel writes them: `0-3,8,10-11`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 #[cfg(feature = "bpf")]
@@ -43,6 +44,23 @@ pub fn parse(text: &str) -> Result<BTreeSet<u32>, NotACpuList> {
 /// `root`: the folder that holds `sys`, `/` on a live machine. `None` if the kernel has no list.
 pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
     parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
+}
+
+/// Online CPUs, each with a number that changes when the CPU goes offline and comes back: the kernel makes
+/// the folder `topology` of a CPU anew whenever the CPU comes online. Without the folder, the number is 0.
+///
+/// # Source
+///
+/// `torvalds/linux`, `drivers/base/topology.c`: `topology_add_dev`, `topology_remove_dev`.
+#[cfg(feature = "bpf")]
+pub(crate) fn stays(root: &Path) -> Option<BTreeMap<u32, u64>> {
+    Some(stays_of(root, &online(root)?))
+}
+
+/// Variant of `stays` for a list of CPUs.
+pub(crate) fn stays_of(root: &Path, cpus: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
+    let folder = |cpu| root.join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
+    cpus.iter().map(|cpu| (*cpu, fs::metadata(folder(cpu)).map_or(0, |found| found.ino()))).collect()
 }
 
 /// Highest number that a CPU may ever have on this machine, plus one: of the CPUs that the kernel lists as

@@ -430,6 +430,19 @@ impl Drop for Hotplug {
     }
 }
 
+/// It is off and on again between two looks at the CPUs: their lists do not differ.
+#[test]
+fn root_a_cpu_that_was_away_for_a_moment_is_reported() {
+    let Some(mut profiler) = begin(&Options::of_everyone(ProfileKind::OnCpu)) else { return };
+    profiler.gather().unwrap();
+    let Some((cpu, off)) = Hotplug::off() else { return };
+    drop(off);
+    profiler.gather().unwrap();
+    let profile = profiler.finish().unwrap();
+    let said = format!("CPU {cpu} came online");
+    assert!(profile.notes.iter().any(|note| note.starts_with(&said)), "{:?}", profile.notes);
+}
+
 #[test]
 fn root_a_cpu_that_comes_online_is_not_sampled_and_that_is_reported() {
     for was_there_before in [false, true] {

@@ -173,7 +173,7 @@ pub(crate) struct Builder<'a> {
 }
 
 /// Builds what the cache does not have. Returns the folder of each configuration; `None` if the user stopped
-/// it.
+/// it. A request to stop after the trial ends it after the build that runs: the cache keeps what was built.
 pub(crate) fn all(
     builder: &mut Builder<'_>,
     contents: &[Content],
@@ -185,6 +185,7 @@ pub(crate) fn all(
     for content in contents {
         let folder = match cache.find(&content.key) {
             Some(folder) => Ok(folder),
+            None if builder.stop.is_last_trial() => return Ok(None),
             None => builder.cached(&cache, content),
         };
         match folder {

@@ -165,6 +165,7 @@ fn search(
     let mut why = String::new();
     let mut capacity_per_s = None;
     for _ in 0..TRIES {
+        driver.may_begin()?;
         match driver.capacity(&conductor.plan, trial, &settings, &observed)? {
             Ok(per_s) => {
                 capacity_per_s = Some(per_s);
@@ -194,6 +195,11 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
+    /// Checks that the user lets another load begin. `resume` repeats the whole search.
+    fn may_begin(&self) -> Result<(), Shortfall> {
+        if self.stop.is_last_trial() { Err(Shortfall::Stopped) } else { Ok(()) }
+    }
+
     /// Measures a closed loop once. Returns its rate, or the reasons that it is INVALID.
     fn capacity(
         &mut self,
@@ -208,6 +214,7 @@ impl Driver<'_> {
             if !check.ok {
                 return Ok(Err(check.text));
             }
+            self.may_begin()?;
         }
         let record = self.drive(&warm_up::shortened(settings.clone(), plan))?;
         if record.counts.done == 0 || record.achieved_per_s <= 0.0 {
@@ -234,6 +241,7 @@ impl Driver<'_> {
             match search.next() {
                 Next::Done(answer) => break answer,
                 Next::Probe { rate_per_s, .. } => {
+                    self.may_begin()?;
                     let pace = Loop::Open(OpenLoop { per_s: rate_per_s, ..open.clone() });
                     let record = self.drive(&LoadSettings { pace, ..settings.clone() })?;
                     search.take(promise, &record);

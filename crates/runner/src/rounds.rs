@@ -56,7 +56,7 @@ pub(crate) enum Shortfall {
 /// Measures an experiment without a server from its beginning.
 ///
 /// At the first request to stop, the current trial is abandoned and the experiment is interrupted;
-/// [`crate::resume`] continues it.
+/// [`crate::resume`] continues it. At a request to stop after the trial, that is measured to its end first.
 ///
 /// # Errors
 ///
@@ -210,7 +210,7 @@ impl Rounds<'_> {
         }
         while let Some(round) = self.ledger.next() {
             for trial in &round.trials {
-                if self.stop.is_requested() || !self.conduct(trial, &mut beside)? {
+                if self.stop.is_last_trial() || !self.conduct(trial, &mut beside)? {
                     return self.ledger.leave();
                 }
             }

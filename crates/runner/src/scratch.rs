@@ -21,6 +21,7 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 
 use crate::account::{self, Account};
 use crate::error::RunnerError;
+use crate::options::other_writer_on;
 use crate::process::{Waited, wait_for};
 use crate::random;
 
@@ -136,11 +137,19 @@ pub(crate) fn path_of(token: &str) -> PathBuf {
     folder.join(format!("{PREFIX}{token}"))
 }
 
-/// Whether a path has the form of [`path_of`].
-fn is_fresh_path(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let token = name.and_then(|name| name.strip_prefix(PREFIX)).filter(|token| random::is_token(token));
-    token.is_some_and(|token| path == path_of(token))
+/// Returns the token in the name of a folder.
+pub(crate) fn token_of(path: &Path) -> Option<&str> {
+    let token = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    Some(token).filter(|token| random::is_token(token))
+}
+
+/// Whether a folder with a name of ours is where only a bakeoff of this user or of root makes one: in the
+/// folder for temporary files, or, for a process with another `TMPDIR`, where no other user changes anything
+/// on the way. In a folder like `/tmp`, the account of a plan could make one with its own id.
+fn is_in_place(path: &Path, owner: u32) -> bool {
+    let Some(token) = token_of(path) else { return false };
+    let way = if owner == geteuid().as_raw() { Some(path) } else { path.parent() };
+    path == path_of(token) || (path.is_absolute() && way.is_some_and(|way| other_writer_on(way).is_none()))
 }
 
 /// A folder that a journal names.
@@ -152,8 +161,8 @@ pub(crate) enum Left {
     Ours(Scratch),
     /// Folder that a live process has locked.
     Held,
-    /// Folder that may be another one.
-    Foreign,
+    /// Folder that may be another one, with the reason.
+    Foreign(&'static str),
 }
 
 impl Left {
@@ -167,27 +176,31 @@ impl Left {
         }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let Ok(folder) = nix::fcntl::open(path, flags, Mode::empty()).map(File::from) else {
-            return Self::Foreign;
+            return Self::Foreign("it is not a folder that this user may read");
         };
-        let Ok(found) = folder.metadata() else { return Self::Foreign };
-        let is_ours = is_fresh_path(path)
-            && [owner, geteuid().as_raw()].contains(&found.uid())
-            && account::is_ours_to_clear(found.uid());
-        let is_open = found.permissions().mode() & 0o077 != 0;
-        match is_ours && !is_open {
-            // The server may have opened its folder to others.
-            _ if is_held(&folder) => Self::Held,
-            false => Self::Foreign,
-            true => Self::Ours(Scratch {
-                path: path.to_owned(),
-                folder: Arc::new(folder.into()),
-                is_removed: true,
-            }),
+        let Ok(found) = folder.metadata() else { return Self::Foreign("it cannot be read") };
+        // The server may have opened its folder to others.
+        if is_held(&folder) {
+            return Self::Held;
         }
+        let is_owned = [owner, geteuid().as_raw()].contains(&found.uid());
+        if !is_owned || !account::is_ours_to_clear(found.uid()) {
+            return Self::Foreign("its owner is another user than the journal says, or has a name");
+        }
+        if found.permissions().mode() & 0o077 != 0 {
+            return Self::Foreign("other users may enter it");
+        }
+        if !is_in_place(path, found.uid()) {
+            return Self::Foreign("it is in another place than TMPDIR, where another user may have made it");
+        }
+        let path = path.to_owned();
+        Self::Ours(Scratch { path, folder: Arc::new(folder.into()), is_removed: true })
     }
 
     /// Removes the folder. Returns a note if there is one.
-    pub(crate) fn remove(self, path: &Path) -> Option<String> {
+    ///
+    /// - `are_ended`: whether the processes of the folder were looked for and ended.
+    pub(crate) fn remove(self, path: &Path, are_ended: bool) -> Option<String> {
         let shown = path.display();
         match self {
             Self::Gone => None,
@@ -198,10 +211,10 @@ impl Left {
             Self::Held => Some(format!(
                 "a process that lives holds {shown}: it is not removed, and its processes are not ended; check it"
             )),
-            Self::Foreign => Some(format!(
-                "{shown} may not be the folder that the previous process created, so it is not removed: it is in \
-                 another place, or its owner has a name; check it"
-            )),
+            Self::Foreign(why) => {
+                let rest = if are_ended { "" } else { ", and its processes are not ended" };
+                Some(format!("{shown} is not removed{rest}: {why}; check it"))
+            }
         }
     }
 }
@@ -316,7 +329,7 @@ mod tests {
     use super::*;
 
     fn remove_left(path: &Path, owner: u32) -> Option<String> {
-        Left::open(path, owner).remove(path)
+        Left::open(path, owner).remove(path, true)
     }
 
     #[test]
@@ -346,10 +359,20 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_may_enter_or_in_another_place_is_not_ours_to_remove() {
+        // As a process with another `TMPDIR` leaves it: where no other user can make one, it is ours.
         let elsewhere = tempfile::tempdir().unwrap();
         let below = elsewhere.path().join(format!("bakeoff-{}", random::token()));
         fs::DirBuilder::new().mode(0o700).create(&below).unwrap();
-        assert!(remove_left(&below, geteuid().as_raw()).unwrap().contains("is not removed"));
+        for (mode, is_ours) in [(0o777, false), (0o1777, true)] {
+            fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let said = remove_left(&below, geteuid().as_raw()).unwrap();
+            assert_eq!((said.contains("another place"), below.exists()), (!is_ours, !is_ours), "{said}");
+        }
+        let (renamed, link) = (elsewhere.path().join("precious"), elsewhere.path().join("link"));
+        fs::DirBuilder::new().mode(0o700).create(&renamed).unwrap();
+        assert!(remove_left(&renamed, geteuid().as_raw()).unwrap().contains("is not removed"));
+        symlink(&renamed, &link).unwrap();
+        assert!(remove_left(&link, geteuid().as_raw()).unwrap().contains("is not removed"));
         let planted = Scratch::fresh_path();
         fs::create_dir(&planted).unwrap();
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
@@ -377,6 +400,16 @@ mod tests {
             if !is_removed {
                 scratch.remove(|| ()).unwrap();
             }
+        }
+        // The account of a plan makes a folder with the name of a live bake-off in another folder like /tmp.
+        let elsewhere = tempfile::tempdir().unwrap();
+        let planted = elsewhere.path().join(format!("bakeoff-{}", random::token()));
+        fs::DirBuilder::new().mode(0o700).create(&planted).unwrap();
+        std::os::unix::fs::chown(&planted, Some(61_184), None).unwrap();
+        for (mode, is_removed) in [(0o1777, false), (0o755, true)] {
+            fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let said = remove_left(&planted, 61_184).unwrap();
+            assert_eq!(!planted.exists(), is_removed, "{said}");
         }
     }
 

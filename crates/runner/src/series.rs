@@ -132,12 +132,12 @@ struct Series<'a, 'b> {
 impl Series<'_, '_> {
     fn measure(&mut self, each: OnTrial<'_>) -> Result<(), Trouble> {
         self.set_up()?;
+        self.may_go_on()?;
         self.start()?;
+        self.may_go_on()?;
         self.prepare()?;
         for trial in self.work.trials.clone() {
-            if self.conductor.stop.is_last_trial() {
-                return Err(Trouble::Stopped);
-            }
+            self.may_go_on()?;
             match each(self.conductor, &trial, &self.workspace, &mut self.servers)? {
                 TrialEnd::Over => {}
                 TrialEnd::Stopped => return Err(Trouble::Stopped),
@@ -145,6 +145,11 @@ impl Series<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Checks between two steps that the user has not asked to stop, at once or after the trial.
+    fn may_go_on(&self) -> Result<(), Trouble> {
+        if self.conductor.stop.is_last_trial() { Err(Trouble::Stopped) } else { Ok(()) }
     }
 
     fn set_up(&mut self) -> Result<(), Trouble> {
@@ -268,6 +273,7 @@ impl Series<'_, '_> {
             if built.contains(&settings.target) {
                 continue;
             }
+            self.may_go_on()?;
             let on_event = &mut *self.conductor.on_event;
             match load::prepare(&settings, self.conductor.stop, &mut |event| on_event(&Event::Load(event))) {
                 Ok(_) => built.push(settings.target),

@@ -425,11 +425,12 @@ fn values(
         .collect()
 }
 
-/// Journals the cool-down and waits for it. A request to stop ends it early.
+/// Journals the cool-down and waits for it. A request to stop ends it early, also one to stop after the
+/// trial, which has its result already.
 fn rest(conductor: &mut Conductor<'_>, trial: &Trial, attempt: u32) -> Result<(), RunnerError> {
     let step = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
     conductor.ledger.journal.append(&step)?;
-    let _ = wait_for(conductor.plan.cooldown(), conductor.stop, || false);
+    let _ = wait_for(conductor.plan.cooldown(), conductor.stop, || conductor.stop.is_last_trial());
     Ok(())
 }
 

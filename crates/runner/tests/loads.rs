@@ -7,9 +7,11 @@
 )]
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use archive::Archive;
-use bakeoff_runner::{Event, Options, run};
+use bakeoff_runner::{Event, Options, resume, run};
 use load::Stop;
 use record::load::{LoadRecord, Workload};
 
@@ -154,4 +156,49 @@ instruments = []
     for load in loads {
         assert_eq!(load.counts.planned, 200);
     }
+}
+
+/// The search takes many loads, and the request comes in the first of them.
+#[test]
+fn a_request_to_stop_after_the_trial_ends_a_search_after_its_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = folder.path().join("begun");
+    let text = format!(
+        r#"
+schema = 1
+title  = "A promise"
+[design]
+blocks = 1
+[load]
+target  = "exec:sh -c 'touch {}; sleep 0.01'"
+threads = 1
+rate    = {{ slo = "p90<100ms" }}
+[phases]
+prepare = "none"
+warm-up = {{ min = "50ms" }}
+measure = {{ time = "500ms" }}
+"#,
+        begun.display()
+    );
+    let plan = plan::read(&text, "test.toml").unwrap();
+    let archive = Archive::open(&folder.path().join("archive")).unwrap();
+    let (stop, is_over) = (Stop::new(), AtomicBool::new(false));
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !begun.exists() && !is_over.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stop.request_after_trial();
+        });
+        let outcome = run(&plan, &archive, &BESIDE, &stop, &mut |_| {});
+        is_over.store(true, Ordering::SeqCst);
+        outcome.unwrap()
+    });
+    let found = || {
+        let journal = archive.dir().join(format!("bakeoffs/{}/events.jsonl", outcome.id));
+        std::fs::read_to_string(journal).unwrap().matches("\"step\":\"rate-found\"").count()
+    };
+    assert_eq!((outcome.planned, found()), (1, 0), "the first load was the last");
+    let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!((resumed.planned, resumed.sealed + resumed.invalid, found()), (0, 1, 1));
 }

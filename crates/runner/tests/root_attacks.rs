@@ -363,6 +363,53 @@ fn root_a_repository_that_others_can_change_is_not_built_from() {
     assert!(said.contains("planned: 0") && said.ends_with("/tmp/root/planted\n"), "the control: {said}");
 }
 
+/// Each of the files names a filter, which git would run as root.
+#[test]
+fn root_a_configuration_that_others_can_change_is_not_built_from() {
+    let Some(output) = attack(&format!(
+        r#"{BUILDS}
+        echo '* filter=evil' >.gitattributes; git add .; git commit -q -m filtered
+        filter() {{ printf '[filter "evil"]\nsmudge = "touch /tmp/root/filtered; cat"\n' | "$@"; }}
+        as_nobody mkdir /tmp/theirs; filter as_nobody tee /tmp/theirs/config >/dev/null
+        refused() {{
+            begin | grep -q "root does not build from .*nobody, by git's configuration $1" && echo refused || begin
+            test ! -e /tmp/root/filtered || echo "filtered $1"
+        }}
+        git config include.path /tmp/theirs/config; refused /tmp/theirs/config
+        git config include.path ../../../theirs/config; refused .*/theirs/config
+        git config include.path /tmp/theirs/missing; refused /tmp/theirs/missing
+        git config --unset include.path
+        git config includeIf.onbranch:other.path /tmp/theirs/config; refused /tmp/theirs/config
+        git config --unset includeIf.onbranch:other.path
+        printf '[include]\npath = /tmp/theirs/config\n' >.git/more
+        git config include.path more; refused /tmp/theirs/config
+        git config --unset include.path
+        HOME=/tmp/theirs; refused /tmp/theirs/.config/git/config; HOME=/tmp/root
+        cp /tmp/theirs/config /tmp/root/.gitconfig; chown 65534 /tmp/root/.gitconfig
+        refused /tmp/root/.gitconfig; rm /tmp/root/.gitconfig
+        # A repository as a folder of a commit.
+        git clone -q --bare . sub; filter tee -a sub/config >/dev/null; git add sub; git commit -q -m sub
+        sed 's/"source"/"source\/sub"/' /tmp/root/built.toml >/tmp/root/sub.toml
+        $CONDUCT run /tmp/root/other /tmp/root/sub.toml 2>&1 | grep -q 'root does not build from .*the authors' && echo sub
+        test ! -e /tmp/root/filtered || echo "filtered sub"
+        git rm -rq --cached sub; git commit -q -m own
+        $CONDUCT run /tmp/root/other /tmp/root/sub.toml >/tmp/root/said 2>&1 || true
+        test -e /tmp/root/filtered && echo own; rm -rf /tmp/root/filtered /tmp/root/planted sub
+        echo new >new; git add .; git commit -q -m new
+        # The control: a file of root.
+        cp /tmp/theirs/config /tmp/root/config; git config include.path /tmp/root/config; begin
+        ls /tmp/root/filtered /tmp/root/planted
+        "#
+    )) else {
+        return;
+    };
+    let said = said(&output);
+    assert_eq!(said.matches("refused\n").count(), 7, "{said}");
+    assert!(!said.contains("filtered /tmp") && !said.contains("filtered sub"), "{said}");
+    assert!(said.contains("sub\n") && said.contains("own\n"), "{said}");
+    assert!(said.ends_with("/tmp/root/filtered\n/tmp/root/planted\n"), "the control: {said}");
+}
+
 #[test]
 fn root_a_commit_that_only_the_archive_names_is_not_built_unasked() {
     let Some(output) = attack(&format!(

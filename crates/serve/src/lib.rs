@@ -40,6 +40,7 @@ mod stream;
 mod tests;
 mod tls;
 mod traits;
+mod urged;
 mod view;
 mod view_history;
 mod view_now;

@@ -11,12 +11,11 @@ use std::time::Duration;
 use archive::{Archive, ArchiveError, Entry, Queue, QueueError, QueueState, Wish};
 use record::clock::WallAnchor;
 use record::run::RunId;
-use rustix::io::Errno;
-use rustix::process::{Pid as RawPid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::situation::{
     Deaths, INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation,
 };
+use crate::urged::Urged;
 
 /// Interval between two looks at a process.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -24,6 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(1);
 /// Pause after an error of the archive, such as a full disk.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
+/// Trouble with a process that has no handler for the request to end after its trial.
+const UNHEARD: &str = "the process of an older bakeoff cannot stop after a trial: it goes on to the end of its bake-off, \
+                       unless its entry is cancelled";
 /// Longest part of a process's output that becomes the reason of a failure.
 const REASON_LENGTH_MAX: usize = 600;
 
@@ -230,7 +232,8 @@ impl Worker {
             let is_ours = pid.is_some_and(|pid| conducts(pid, run));
             if is_ours {
                 self.urge(id, &mut urged, || pid.filter(|pid| conducts(*pid, run)))?;
-            } else if (self.stop)() > 0 {
+            }
+            if (!is_ours || urged.is_unheard()) && (self.stop)() > 0 {
                 // It cannot be told; the next server watches it.
                 return Ok(urged);
             }
@@ -243,10 +246,17 @@ impl Worker {
     /// take it for a user's.
     fn urge(&self, id: RunId, urged: &mut Urged, pid: impl Fn() -> Option<u32>) -> Result<(), QueueError> {
         let (wished, leaving) = (self.wished(id)?, (self.stop)());
-        if leaving > urged.0 {
+        let level = wished.max(leaving);
+        if level == 1 && !urged.may_be_heard(pid()) {
+            if urged.is_unheard() {
+                self.say_trouble(Some(UNHEARD.to_owned()));
+            }
+            return Ok(());
+        }
+        if leaving > urged.signals() {
             self.queue().leave(id)?;
         }
-        urged.up_to(wished.max(leaving), pid);
+        urged.up_to(level, pid);
         Ok(())
     }
 
@@ -258,7 +268,7 @@ impl Worker {
 
     /// Whether a process ended because of a pause that its user has taken back.
     fn is_withdrawn(&self, id: RunId, urged: &Urged) -> Result<bool, QueueError> {
-        Ok(urged.0 > 0 && self.wished(id)?.max((self.stop)()) == 0)
+        Ok(urged.signals() > 0 && self.wished(id)?.max((self.stop)()) == 0)
     }
 
     fn is_conducted(&self, run: RunId, pid: Option<u32>) -> bool {
@@ -291,32 +301,6 @@ impl Worker {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().expect(LOCK)
-    }
-}
-
-/// Signals that a process got: the first asks it to end after the current trial, the other two at once. One
-/// request to end is for an orderly end, two are for an end that waits for nothing.
-#[derive(Debug, Default)]
-struct Urged(u8);
-
-impl Urged {
-    /// - `pid`: the process. It is asked for again once a descriptor of the process is open, since the
-    ///   number of a process that has ended may be that of another.
-    fn up_to(&mut self, level: u8, pid: impl Fn() -> Option<u32>) {
-        let signals = if level < 2 { level } else { 3 };
-        while self.0 < signals {
-            let found =
-                pid().and_then(|number| Some((number, RawPid::from_raw(i32::try_from(number).ok()?)?)));
-            let Some((number, raw)) = found else { return };
-            let signal = [Signal::USR1, Signal::TERM, Signal::INT][usize::from(self.0)];
-            match pidfd_open(raw, PidfdFlags::empty()) {
-                Ok(process) if pid() == Some(number) => drop(pidfd_send_signal(&process, signal)),
-                // Linux before 5.3.
-                Err(Errno::NOSYS) => drop(kill_process(raw, signal)),
-                _ => return,
-            }
-            self.0 += 1;
-        }
     }
 }
 
@@ -479,6 +463,48 @@ mod tests {
         };
         assert!(worker.one().unwrap());
         assert!(again.exists(), "{:?}", queue.lock().unwrap().entry(id));
+    }
+
+    /// As at an upgrade: a process that an older bakeoff began has no handler for SIGUSR1, and would die.
+    #[test]
+    fn a_process_that_cannot_stop_after_its_trial_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let mut queue = archive.queue().unwrap();
+        let (id, run) = (queue.submit(&plan("a")).unwrap().id, RunId::fresh(WallAnchor::now()));
+        queue.begin(id, run).unwrap();
+        queue.act(id, archive::Action::Pause).unwrap();
+        let over = folder.path().join("over");
+        let script = "echo; while ! test -e $0; do sleep 0.02; done";
+        let mut old = Command::new("sh");
+        old.args(["-c", script]).arg(&over).arg(run.to_string()).stdout(Stdio::piped());
+        let mut old = old.spawn().unwrap();
+        // It is the shell by then.
+        std::io::Read::read_exact(old.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let (bell, looks) = (Arc::new(Bell::default()), Mutex::new(0));
+        let rung = bell.clone();
+        // After some looks, the server is asked to end too.
+        let stop = move || {
+            rung.ring();
+            *looks.lock().unwrap() += 1;
+            u8::from(*looks.lock().unwrap() > 100)
+        };
+        let worker = Worker {
+            archive,
+            queue: Arc::new(Mutex::new(queue)),
+            bell,
+            program: "/nonexistent".into(),
+            stop: Arc::new(stop),
+            trouble: Arc::default(),
+        };
+        let urged = worker.watch(id, run, Some(old.id())).unwrap();
+        assert_eq!((urged.signals(), old.try_wait().unwrap()), (0, None), "the next server watches it");
+        let trouble = worker.trouble.lock().unwrap().clone().unwrap();
+        assert!(trouble.contains("cannot stop after a trial"), "{trouble}");
+        // A cancel ends it at once, as before.
+        worker.queue().act(id, archive::Action::Cancel).unwrap();
+        worker.urge(id, &mut Urged::default(), || Some(old.id())).unwrap();
+        assert!(matches!(old.wait().unwrap().signal(), Some(nix::libc::SIGTERM | nix::libc::SIGINT)));
     }
 
     #[test]

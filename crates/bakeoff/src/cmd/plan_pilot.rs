@@ -48,7 +48,7 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let took_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
     told.screen.clear();
     let outcome = outcome.map_err(of_runner)?;
-    if signals::STOP.is_requested() {
+    if signals::STOP.is_last_trial() {
         return Err(Exit::Interrupted.with("interrupted: the pilot is incomplete"));
     }
     let bakeoff = archive.bakeoff(outcome.id)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use record::clock::{Clock as _, Monotonic};
 use record::histogram::Histogram;
 use record::load::{DataCheck, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress};
+use record::verdict::Check;
 
 use super::aside::{self, Aside};
 use super::setup_error::setup_error;
@@ -207,8 +208,22 @@ impl ScriptSide {
         (backlog - running, running)
     }
 
-    /// Calls the cumulative hook and `done`.
-    pub(super) fn end(&mut self, record: &LoadRecord, stop: &Stop) {
+    /// Check that the script has sent what its threads had left at their end; `None` if it holds.
+    fn unsent(&self) -> Option<Check> {
+        let threads: u32 = self.programs.iter().map(|program| program.unsent()).sum();
+        let text = format!(
+            "{threads} of the script's threads lost their connection before `thread_done` or in it: rows or statements \
+             of events that are done did not reach the server"
+        );
+        let check = Check { name: "thread-done", ok: false, found: f64::from(threads), limit: 0.0, text };
+        (threads > 0).then_some(check)
+    }
+
+    /// Calls the cumulative hook and `done`, and judges the ends of the threads.
+    pub(super) fn end(&mut self, record: &mut LoadRecord, stop: &Stop) {
+        if let Some(check) = self.unsent() {
+            record.verdict.add(check);
+        }
         let until_ns = Monotonic.now_ns().saturating_add(to_ns(self.drain));
         if !self.settle(&|| stop.level() == StopLevel::Now || Monotonic.now_ns() >= until_ns) {
             let text = format!("the hook report_intermediate did not return within {:?}", self.drain);

@@ -31,6 +31,12 @@ impl Calls {
         self.links.iter().any(|link| unsafe { &**link }.is_lost())
     }
 
+    /// Whether a connection has rows of a bulk insert that no server has taken.
+    pub(crate) fn has_rows(&self) -> bool {
+        // SAFETY: as above.
+        self.links.iter().any(|link| unsafe { &**link }.has_rows())
+    }
+
     /// Replaces all lost connections.
     pub(crate) fn revive(&mut self) -> Result<(), Failure> {
         let Self { context, links } = self;

@@ -147,6 +147,11 @@ impl Link {
         self.is_lost
     }
 
+    /// Whether rows of a bulk insert wait to be sent.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.bulk.has_rows()
+    }
+
     /// State of the connection between two events.
     pub(crate) fn idle(&mut self) -> Idle {
         let idle = self.client.as_mut().map_or(Idle::Stands, |client| client.idle());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use record::clock::WallAnchor;
@@ -100,6 +100,8 @@ pub(crate) struct Program {
     states: AtomicU64,
     counters: Mutex<Vec<Arc<Counters>>>,
     failed: OnceLock<Failed>,
+    /// Threads with rows or statements that a lost connection did not take.
+    unsent: AtomicU32,
 }
 
 /// Failure of a script itself.
@@ -143,6 +145,7 @@ impl Program {
             states: AtomicU64::new(0),
             counters: Mutex::default(),
             failed: OnceLock::new(),
+            unsent: AtomicU32::new(0),
         }
     }
 
@@ -164,6 +167,7 @@ impl Program {
             states: AtomicU64::new(0),
             counters: Mutex::default(),
             failed: OnceLock::new(),
+            unsent: AtomicU32::new(0),
         }
     }
 
@@ -207,6 +211,21 @@ impl Program {
     /// Failure of the script itself.
     pub(crate) fn failure(&self) -> Option<&Failed> {
         self.failed.get()
+    }
+
+    /// Counts a thread with something unsent for a lost connection.
+    pub(crate) fn leaves_unsent(&self) {
+        self.unsent.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts it no more: it has another connection.
+    pub(crate) fn sends_again(&self) {
+        self.unsent.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Number of threads with something unsent; at the end of a load, it is lost.
+    pub(crate) fn unsent(&self) -> u32 {
+        self.unsent.load(Ordering::SeqCst)
     }
 
     /// Words of the command line, as sysbench would have them.

@@ -34,6 +34,9 @@ pub(crate) fn open(program: &Arc<Program>, cut: &Cut) -> Result<Box<dyn Connecti
                 RESTING.set(Some(state));
                 return Err(failure);
             }
+            if state.calls.has_rows() {
+                program.sends_again();
+            }
             state.restart().map_err(|error| error.failure(program))?;
             state
         }
@@ -121,14 +124,23 @@ impl Drop for ScriptWorker {
         let Some(mut state) = self.state.take() else { return };
         let is_cut = self.is_cut.load(Ordering::SeqCst);
         if state.calls.has_lost() && !is_cut {
+            if state.calls.has_rows() {
+                self.program.leaves_unsent();
+            }
             RESTING.set(Some(state));
             return;
         }
         let ended = state.call_global("thread_done", Some(self.thread));
-        // A server that is gone cannot be told. Every other failure is reported, such as that of the last
-        // rows of an INSERT.
+        // A failure is reported, such as that of the last rows of an INSERT. If the server is gone, the record
+        // of the load stays, and says so.
         let text = match ended {
-            Err(ScriptError::Sql(failure)) if failure.class != FailureClass::Connection => failure.text,
+            Err(ScriptError::Sql(failure)) if failure.class == FailureClass::Connection => {
+                if !is_cut {
+                    self.program.leaves_unsent();
+                }
+                return;
+            }
+            Err(ScriptError::Sql(failure)) => failure.text,
             Err(ScriptError::Script(text)) => text,
             _ => return,
         };

@@ -9,9 +9,9 @@
 //! Under a hypervisor, stolen time counts for the task that had the CPU. *Blind to* the part of an interrupt
 //! before and after its handler; on the perf rung, to interrupts, so those on an idle CPU count as idle; to
 //! time that the hypervisor stole, to idle injection (which counts as idle) and, for the thread that ran
-//! most, to threads that together make up less than a quarter of a busy CPU. The time of a CPU that was
-//! offline between two readings counts as idle. *Costs*, measured in November 2026 on a virtual 2-core x86-64
-//! machine: see `docs/decisions/0020`; [`CpuProbe::cost`] measures it on this machine.
+//! most, to threads that together make up less than a quarter of a busy CPU. A CPU that was offline between
+//! two readings has no values. *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see
+//! `docs/decisions/0020`; [`CpuProbe::cost`] measures it on this machine.
 
 mod books;
 #[cfg(feature = "bpf")]
@@ -36,7 +36,7 @@ use record::missing::{Maybe, Missing};
 use self::books::{Books, Edge};
 use self::ladder::best_source;
 pub use self::options::{Options, SwitchClock};
-use self::snapshot::{Snapshot, counted};
+use self::snapshot::{Snapshot, counted, was_away};
 pub use self::source::Adopt;
 use self::source::Source;
 use crate::cost::{Cost, Meter};
@@ -57,6 +57,8 @@ pub struct CpuProbe {
     samplers: Maybe<Ticks>,
     tasks: Maybe<Vec<TaskSample>>,
     cycles: Maybe<Cycles>,
+    /// The stay of each CPU for which perf events were opened: they end when it goes offline.
+    opened: BTreeMap<u32, u64>,
     notes: Vec<String>,
     ticks_per_s: f64,
     meter: Meter<3>,
@@ -76,6 +78,7 @@ type Hottest = BTreeMap<u32, BTreeMap<(u32, u32), (String, f64)>>;
 /// lacks is missing with its reason.
 pub fn open(options: &Options) -> CpuProbe {
     let mut notes = Vec::new();
+    let opened = cpu_list::stays_of(&options.root, &options.online());
     let room = descriptors::make_room(descriptors_of(options));
     let source = match room {
         Ok(()) => best_source(options, &mut notes),
@@ -97,6 +100,7 @@ pub fn open(options: &Options) -> CpuProbe {
         samplers,
         tasks,
         cycles,
+        opened,
         notes,
         ticks_per_s,
         meter: Meter::new(["a context switch", "an interrupt", "a timer"]),
@@ -337,6 +341,7 @@ impl CpuProbe {
             .map_err(|e| Missing::because(format!("/proc/stat cannot be read: {e}")));
         let listed = || stat.iter().flat_map(|(_, stat)| stat.keys().copied()).collect();
         let online = cpu_list::online(&self.root).unwrap_or_else(listed);
+        let stays = cpu_list::stays_of(&self.root, &online);
         let edges = match &mut self.source {
             Some(source) => {
                 source.next_edge();
@@ -356,7 +361,7 @@ impl CpuProbe {
             None => Err(Missing::because(NO_EVENTS)),
         };
         let at_ns = before_ns.midpoint(Monotonic.now_ns());
-        let look = Snapshot { at_ns, online, edges, tally, cycles, stat, pressure, waits };
+        let look = Snapshot { at_ns, online, stays, edges, tally, cycles, stat, pressure, waits };
         self.tasks = match &mut self.source {
             Some(source) => source.tasks(),
             None => Err(Missing::because("the /proc rung does not observe tasks")),
@@ -385,6 +390,9 @@ impl CpuProbe {
         after: &Snapshot,
         lost: &mut BTreeMap<String, u64>,
     ) -> CpuSample {
+        if was_away(cpu, &before.stays, &after.stays) {
+            return CpuSample::without_values(cpu, "it was offline for a part of this interval");
+        }
         let events = self.edges_of(cpu, before, after).and_then(|(b, a)| books::between(b, a));
         for (reason, count) in events.iter().flat_map(|e| &e.lost) {
             *lost.entry((*reason).to_owned()).or_default() += count;
@@ -394,7 +402,10 @@ impl CpuProbe {
             (Ok(before), Ok(after)) => ticks::shares(cpu, before, after),
             (Err(why), _) | (_, Err(why)) => Shares::missing(why),
         };
-        let counted = counted(cpu, before, after);
+        let counted = match self.has_ended(cpu, after) {
+            Some(why) if self.cycles.is_ok() => Err(why),
+            _ => counted(cpu, before, after),
+        };
         let no_interrupts = self.source.as_ref().and_then(|s| s.no_interrupts()).unwrap_or(NO_EVENTS);
         let of_interrupts = |of: fn(&books::Events) -> Option<f64>| {
             events.clone().and_then(|e| of(&e).ok_or_else(|| Missing::because(no_interrupts)))
@@ -427,6 +438,12 @@ impl CpuProbe {
         }
     }
 
+    /// Reason that perf events of a CPU count nothing more.
+    fn has_ended(&self, cpu: u32, after: &Snapshot) -> Option<Missing> {
+        let why = "it was offline since the start, which ended its perf events";
+        was_away(cpu, &self.opened, &after.stays).then(|| Missing::because(why))
+    }
+
     fn edges_of<'a>(
         &self,
         cpu: u32,
@@ -435,6 +452,9 @@ impl CpuProbe {
     ) -> Maybe<(&'a Edge, &'a Edge)> {
         if self.source.is_none() {
             return Err(Missing::because(NO_EVENTS));
+        }
+        if let (Rung::Perf, Some(why)) = (self.rung(), self.has_ended(cpu, after)) {
+            return Err(why);
         }
         let of = |look: &'a Snapshot, gone: &str| match look.edges.get(&cpu) {
             Some(edge) => edge.as_ref().map_err(Clone::clone),

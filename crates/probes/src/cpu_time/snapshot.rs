@@ -14,6 +14,8 @@ use crate::ticks::Tally;
 pub(super) struct Snapshot {
     pub(super) at_ns: u64,
     pub(super) online: BTreeSet<u32>,
+    /// The stay of each CPU that is online, see [`crate::cpu_list::stays`].
+    pub(super) stays: BTreeMap<u32, u64>,
     pub(super) edges: BTreeMap<u32, Maybe<Edge>>,
     pub(super) tally: Maybe<Tally>,
     pub(super) cycles: BTreeMap<u32, Maybe<Counted>>,
@@ -31,6 +33,7 @@ impl Snapshot {
         Self {
             at_ns: self.at_ns,
             online: self.online.clone(),
+            stays: self.stays.clone(),
             edges,
             tally: Err(never()),
             cycles: BTreeMap::new(),
@@ -39,6 +42,11 @@ impl Snapshot {
             waits: Err(never()),
         }
     }
+}
+
+/// Whether a CPU of two looks was offline between them.
+pub(super) fn was_away(cpu: u32, before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> bool {
+    before.get(&cpu).zip(after.get(&cpu)).is_some_and(|(before, after)| before != after)
 }
 
 /// Cycles and instructions of one CPU between two snapshots.

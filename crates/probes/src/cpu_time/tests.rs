@@ -11,15 +11,16 @@ use super::*;
 
 /// Counters that are busy for three quarters of the time, of CPUs that take no closing while they are
 /// offline.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
+    rung: Rung,
     /// State of each CPU at its last closing, and whether it was online since.
     cpus: Rc<RefCell<BTreeMap<u32, Books>>>,
 }
 
 impl Source for Known {
     fn rung(&self) -> Rung {
-        Rung::Bpf
+        self.rung
     }
 
     fn adopt(&mut self, _: Adopt) -> Maybe<()> {
@@ -59,6 +60,14 @@ fn machine(folder: &TempDir, online: &str) {
     fs::write(folder.path().join("proc/stat"), lines.collect::<String>()).unwrap();
 }
 
+/// Makes the folder of a CPU that comes online: never the one that it had before.
+fn comes_online(folder: &TempDir, cpu: u32) {
+    let of = folder.path().join(format!("sys/devices/system/cpu/cpu{cpu}"));
+    fs::create_dir_all(of.join("new")).unwrap();
+    let _ = fs::remove_dir(of.join("topology"));
+    fs::rename(of.join("new"), of.join("topology")).unwrap();
+}
+
 fn event(interval: &CpuInterval, cpu: u32) -> Maybe<f64> {
     interval.cpus.iter().find(|sample| sample.cpu == cpu).unwrap().event_ratio.clone()
 }
@@ -69,7 +78,7 @@ fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
     machine(&folder, "0-2");
     let mut probe = open(&Options { root: folder.path().to_owned(), ..Options::of_this_machine() });
     let books = Rc::new(RefCell::new((0..3).map(|cpu| (cpu, Books::default())).collect::<BTreeMap<_, _>>()));
-    probe.source = Some(Box::new(Known { cpus: Rc::clone(&books) }));
+    probe.source = Some(Box::new(Known { rung: Rung::Bpf, cpus: Rc::clone(&books) }));
     probe.start();
     assert_eq!(probe.read().cpus.len(), 3);
 
@@ -96,4 +105,33 @@ fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
     assert!(event(&gone, 2).unwrap_err().reason.contains("could not be completed"), "{gone:?}");
     assert_eq!(event(&gone, 0), Ok(0.75));
     assert!(probe.since_start().is_ok());
+}
+
+/// Between two looks it is off and on again: the lists of CPUs do not differ. Perf events do not come back.
+#[test]
+fn a_cpu_that_was_away_between_two_looks_has_no_values_for_that_interval() {
+    for rung in [Rung::Bpf, Rung::Perf] {
+        let folder = TempDir::new().unwrap();
+        machine(&folder, "0-1");
+        (0..2).for_each(|cpu| comes_online(&folder, cpu));
+        let mut probe = open(&Options { root: folder.path().to_owned(), ..Options::of_this_machine() });
+        let books = (0..2).map(|cpu| (cpu, Books::default())).collect::<BTreeMap<_, _>>();
+        probe.source = Some(Box::new(Known { rung, cpus: Rc::new(RefCell::new(books)) }));
+        probe.start();
+        assert_eq!(event(&probe.read(), 1), Ok(0.75));
+        comes_online(&folder, 1);
+        let away = probe.read();
+        assert!(event(&away, 1).unwrap_err().reason.contains("was offline for a part"), "{away:?}");
+        let back = probe.read();
+        for interval in [&away, &back] {
+            assert_eq!(event(interval, 0), Ok(0.75), "{interval:?}");
+        }
+        match event(&back, 1) {
+            Ok(busy) => assert_eq!((rung, busy), (Rung::Bpf, 0.75)),
+            Err(why) => {
+                assert!(rung == Rung::Perf && why.reason.contains("ended its perf events"), "{why:?}")
+            }
+        }
+        assert!(event(&probe.since_start().unwrap(), 1).is_err(), "the whole time has the gap");
+    }
 }

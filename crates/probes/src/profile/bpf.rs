@@ -109,7 +109,7 @@ impl Profiler {
         let news = self.programs.follow().filter(|_| self.news.len() < NEWS_MAX);
         self.news.extend(news);
         if let Some(online) = &mut self.online {
-            online.look(cpu_list::online(Path::new("/")).as_ref(), now_ns);
+            online.look(cpu_list::stays(Path::new("/")).as_ref(), now_ns);
         }
     }
 

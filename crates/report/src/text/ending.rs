@@ -263,6 +263,7 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
             "find in the server's log why it drops connections or does not answer"
         }
         "stuck" => "find in the server's log why it does not answer, or set a longer --drain or a --timeout",
+        "thread-done" => "a server that stays up until the script's threads have ended",
         "cache-steady" => "a longer --warmup",
         "littles-law" => "a longer --time, on an idle machine",
         "mix" => "a longer --time; if it fails again, report it as a defect of bakeoff",

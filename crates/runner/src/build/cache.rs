@@ -106,14 +106,19 @@ impl Cache {
         (found.is_dir() && found.uid() == geteuid().as_raw()).then_some(path)
     }
 
-    /// Waits until no other process builds.
+    /// Waits until no other process builds. A request to stop after the trial ends the wait: no build runs.
     pub(super) fn lock(&self, at_most: Duration, stop: &Stop) -> Result<File, StepFailure> {
         let path = self.folder.join("lock");
         let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = open.map_err(|e| StepFailure::Failed(format!("{}: {e}", path.display())))?;
-        match wait_for(at_most, stop, || file.try_lock().is_ok()) {
-            Waited::Done => Ok(file),
-            Waited::Stopped => Err(StepFailure::Stopped),
+        let mut is_ours = false;
+        let waited = wait_for(at_most, stop, || {
+            is_ours = file.try_lock().is_ok();
+            is_ours || stop.is_last_trial()
+        });
+        match waited {
+            Waited::Done if is_ours => Ok(file),
+            Waited::Done | Waited::Stopped => Err(StepFailure::Stopped),
             Waited::TimedOut => {
                 Err(StepFailure::Failed(format!("another process holds {} for too long", path.display())))
             }

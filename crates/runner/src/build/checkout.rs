@@ -1,7 +1,10 @@
 //! Files of a commit, read by git.
 //!
 //! Git runs as this user, with the repository's own configuration: git refuses repositories of other users
-//! (`safe.directory`). No hook runs, and nothing in the repository is written.
+//! (`safe.directory`). No hook and no transport runs, and nothing in the repository is written. Filters run:
+//! they are commands of the configuration.
+
+mod configuration;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -31,8 +34,10 @@ pub(super) fn id(repository: &Path, revision: &str) -> Result<String, String> {
 
 /// Variables that lead git to another repository, or let it trust that of another user: with `SUDO_UID`, git
 /// of root accepts the repositories of the caller of `sudo`.
-const FOREIGN: [&str; 11] = [
+const FOREIGN: [&str; 12] = [
     "GIT_DIR",
+    // `git config` would show this file alone.
+    "GIT_CONFIG",
     "GIT_COMMON_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -46,7 +51,8 @@ const FOREIGN: [&str; 11] = [
 ];
 
 /// Returns the user, other than this one and root, that may change a repository: its work tree, or any file
-/// in the folders of git, also in those of the repositories that lend it objects.
+/// in the folders of git, also in those of the repositories that lend it objects, and all files of git's
+/// configuration.
 pub(super) fn other_writer_of(repository: &Path) -> Option<String> {
     let repository = if repository.as_os_str().is_empty() { Path::new(".") } else { repository };
     if let Some(who) = other_writer_on(repository) {
@@ -61,7 +67,9 @@ pub(super) fn other_writer_of(repository: &Path) -> Option<String> {
     // Of a linked work tree, a file `.git` names the folder. A bare repository has no work tree.
     let link = named("--show-toplevel").map(|top| top.join(".git"));
     let link = link.filter(|link| fs::symlink_metadata(link).is_ok()).and_then(|link| other_writer_on(&link));
-    link.or_else(|| other_writer_below(vec![common, own]))
+    let below = link.or_else(|| other_writer_below(vec![common, own.clone()]));
+    let top = named("--show-toplevel").unwrap_or_else(|| own.clone());
+    below.or_else(|| configuration::other_writer(repository, &top, &own))
 }
 
 /// Returns the other user that may change one of these folders, or something in it.
@@ -166,6 +174,10 @@ fn git(repository: &Path) -> Command {
         command.env_remove(name);
     }
     command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    // A partial clone would fetch what it lacks, by commands of its configuration and of the other side.
+    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
+    // What is built is what the id names.
+    command.env("GIT_NO_REPLACE_OBJECTS", "1");
     command.arg("-C").arg(repository).args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.stdin(Stdio::null());
     command
@@ -198,4 +210,51 @@ fn give(path: &Path, account: Account) -> io::Result<()> {
         }
     }
     lchown(path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(folder: &Path, words: &[&str]) {
+        let settings = ["-c", "user.name=a", "-c", "user.email=a"];
+        let mut command = Command::new("git");
+        command.arg("-C").arg(folder).args(settings).args(words);
+        command.env_remove("GIT_ALLOW_PROTOCOL");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A partial clone lacks the files of its commits. Git fetches them by a command of its configuration.
+    #[test]
+    fn no_transport_runs_for_a_commit_that_lacks_files() {
+        if Command::new("git").arg("--version").output().is_err() {
+            return println!("skipped: no git");
+        }
+        let place = tempfile::tempdir().unwrap();
+        let (full, partial) = (place.path().join("full"), place.path().join("partial"));
+        fs::create_dir(&full).unwrap();
+        run(&full, &["init", "-q"]);
+        fs::write(full.join("file"), "text").unwrap();
+        run(&full, &["add", "."]);
+        run(&full, &["commit", "-qm", "one"]);
+        run(&full, &["config", "uploadpack.allowFilter", "true"]);
+        let (from, to) = (format!("file://{}", full.display()), partial.to_str().unwrap());
+        run(place.path(), &["clone", "-q", "--no-checkout", "--filter=blob:none", &from, to]);
+        let (asked, script) = (place.path().join("asked"), place.path().join("upload-pack"));
+        let text = format!("#!/bin/sh\ntouch {}\nexec git-upload-pack \"$@\"\n", asked.display());
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        run(&partial, &["config", "remote.origin.uploadpack", script.to_str().unwrap()]);
+        let tree = id(&partial, "HEAD^{tree}").unwrap();
+        let folder = place.path().join("files");
+        fs::create_dir(&folder).unwrap();
+        let why = files(&partial, &tree, &folder, None).unwrap_err();
+        assert!(!asked.exists() && !folder.join("file").exists(), "{why}");
+        // The controls: git alone fetches it, and then it is there.
+        run(&partial, &["cat-file", "-e", "HEAD:file"]);
+        assert!(asked.exists());
+        files(&partial, &tree, &folder, None).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "text");
+    }
 }

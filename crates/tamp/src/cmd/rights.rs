@@ -31,7 +31,9 @@ pub(crate) fn give_up(args: &Args) {
         let (reads, writes) = paths(args, makes_files);
         tell("Landlock", landlock::restrict(&reads, &writes));
     }
-    tell("a seccomp filter", seccomp::refuse());
+    // Decoding threads of root drop the rest of its capabilities.
+    let refuse = if capabilities::has_any() { seccomp::refuse_but_dropping } else { seccomp::refuse };
+    tell("a seccomp filter", refuse());
 }
 
 /// Returns the paths to read and the paths to write. A folder stands for everything below it.

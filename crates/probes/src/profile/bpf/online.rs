@@ -10,7 +10,8 @@ use crate::ticks::SAMPLE_PERIOD_NS;
 /// sampler, also if it comes back.
 #[derive(Debug)]
 pub(super) struct Online {
-    sampled: BTreeSet<u32>,
+    /// With the stay in which it was attached, see [`crate::cpu_list::stays`].
+    sampled: BTreeMap<u32, u64>,
     at_ns: u64,
     /// Time of all sampled CPUs.
     sampled_ns: u64,
@@ -20,20 +21,21 @@ pub(super) struct Online {
 }
 
 impl Online {
-    pub(super) fn new(sampled: BTreeSet<u32>, at_ns: u64) -> Self {
+    pub(super) fn new(sampled: BTreeMap<u32, u64>, at_ns: u64) -> Self {
         Self { sampled, at_ns, sampled_ns: 0, unsampled_ns: BTreeMap::new(), gone: BTreeSet::new() }
     }
 
     /// Adds the time since the last look.
     ///
-    /// - `online`: CPUs now; `None` if the kernel does not list them, then those of the last look.
-    pub(super) fn look(&mut self, online: Option<&BTreeSet<u32>>, now_ns: u64) {
+    /// - `online`: CPUs now, with their stays; `None` if the kernel does not list them, then those of the last
+    ///   look.
+    pub(super) fn look(&mut self, online: Option<&BTreeMap<u32, u64>>, now_ns: u64) {
         let ns = now_ns.saturating_sub(self.at_ns);
         self.at_ns = now_ns;
         if let Some(online) = online {
-            self.gone.extend(self.sampled.difference(online));
-            self.sampled.retain(|cpu| online.contains(cpu));
-            for cpu in online.difference(&self.sampled) {
+            self.gone.extend(self.sampled.keys().filter(|cpu| !online.contains_key(cpu)));
+            self.sampled.retain(|cpu, stay| online.get(cpu) == Some(stay));
+            for cpu in online.keys().filter(|cpu| !self.sampled.contains_key(cpu)) {
                 *self.unsampled_ns.entry(*cpu).or_default() += ns;
             }
         }
@@ -74,8 +76,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn cpus(numbers: &[u32]) -> BTreeSet<u32> {
-        numbers.iter().copied().collect()
+    fn cpus(numbers: &[u32]) -> BTreeMap<u32, u64> {
+        numbers.iter().map(|cpu| (*cpu, 1)).collect()
     }
 
     fn after_a_second(sampled: &[u32]) -> Online {
@@ -100,6 +102,14 @@ mod tests {
         online.look(Some(&cpus(&[0, 1])), 5 + 3 * SECOND);
         assert_eq!(online.absent(3 * 997), 0, "the other CPU lost nothing");
         assert_eq!(online.unsampled(), 2 * 997 + 1, "two seconds, rounded up");
+        assert!(online.notes()[0].starts_with("CPU 1 came online"), "{:?}", online.notes());
+    }
+
+    #[test]
+    fn a_cpu_that_was_away_between_two_looks_is_not_sampled_any_more() {
+        let mut online = after_a_second(&[0, 1]);
+        online.look(Some(&[(0, 1), (1, 2)].into()), 5 + 2 * SECOND);
+        assert_eq!((online.absent(3 * 997), online.unsampled()), (0, 997 + 1));
         assert!(online.notes()[0].starts_with("CPU 1 came online"), "{:?}", online.notes());
     }
 

@@ -1,6 +1,6 @@
 //! Our programs in the kernel, and their sums.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -65,6 +65,8 @@ pub(super) struct Bpf {
     taken_at: u64,
     /// Only for on-CPU time.
     sampler: Option<Sampler>,
+    /// The stay of each sampled CPU, see [`cpu_list::stays`].
+    stays: BTreeMap<u32, u64>,
     asked: AskedCgroup,
     links: Vec<Link>,
     /// The kernel times our programs as long as this is open; `None` if it refuses.
@@ -95,7 +97,7 @@ impl Bpf {
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         // The library would write to stderr; the error reports it instead.
         libbpf_rs::set_print(None);
-        let online = cpu_list::online(Path::new("/")).unwrap_or_default();
+        let online = cpu_list::stays(Path::new("/")).unwrap_or_default();
         descriptors::make_room(DESCRIPTORS + 2 * online.len() as u64)?;
         let machines = |pid| process_ids::machines(pid).map_err(|why| why.reason);
         let options = &Options { pid: options.pid.map(machines).transpose()?, ..options.clone() };
@@ -106,7 +108,7 @@ impl Bpf {
             }
             program::refusal("stacks", &e)
         })?;
-        bpf.attach(&online)?;
+        bpf.attach(online)?;
         Ok(bpf)
     }
 
@@ -146,21 +148,24 @@ impl Bpf {
             stacks: Stacks::new(4 * options.room as usize, frames),
             taken_at: 0,
             sampler: None,
+            stays: BTreeMap::new(),
             asked,
             links: Vec::new(),
             _statistics: program::run_statistics().ok(),
         })
     }
 
-    fn attach(&mut self, online: &BTreeSet<u32>) -> Result<(), String> {
+    /// - `online`: CPUs with their stays.
+    fn attach(&mut self, online: BTreeMap<u32, u64>) -> Result<(), String> {
         if self.kind == ProfileKind::OffCpu {
             let link = self.skel.progs.on_switch.attach();
             self.links.push(link.map_err(|e| program::refusal("context switches", &e))?);
             return Ok(());
         }
-        let cpus = online.iter().copied();
+        let cpus = online.keys().copied();
         let refused = |cpu, why| Err(format!("CPU {cpu} cannot be sampled: {why}"));
         self.sampler = Some(Sampler::start(cpus, |_| SAMPLE_PERIOD_NS, &self.skel.progs.on_sample, refused)?);
+        self.stays = online;
         Ok(())
     }
 
@@ -169,9 +174,9 @@ impl Bpf {
         self.asked.follow(&self.skel.maps.asked_cgroup)
     }
 
-    /// CPUs that are sampled; none off-CPU.
-    pub(super) fn sampled(&self) -> BTreeSet<u32> {
-        self.sampler.iter().flat_map(|sampler| sampler.ids().keys().copied()).collect()
+    /// CPUs that are sampled, with their stays; none off-CPU.
+    pub(super) fn sampled(&self) -> BTreeMap<u32, u64> {
+        self.stays.clone()
     }
 
     /// Number of watched CPUs.
