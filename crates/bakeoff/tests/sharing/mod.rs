@@ -4,6 +4,7 @@ mod bounds;
 mod faults;
 mod own;
 mod pair;
+mod queries;
 
 use std::fs;
 use std::io::Read as _;
