@@ -76,24 +76,11 @@ impl SharedError {
     /// Part that the problem lies in.
     pub(crate) fn extent(&self) -> Extent {
         match self {
-            Self::Wrong { .. } => Extent::Run,
-            Self::Store(object_store::Error::NotFound { .. }) => Extent::Run,
-            Self::Store(_) => Extent::Store,
+            Self::Wrong { .. } | Self::Store(object_store::Error::NotFound { .. }) => Extent::Run,
             Self::Folder { source, .. } if is_of_the_disk(source) => Extent::Everything,
-            Self::Folder { .. } => Extent::Store,
-            Self::Archive(
-                ArchiveError::Unfinished { .. } | ArchiveError::Busy { .. } | ArchiveError::NotFound { .. },
-            ) => Extent::Run,
-            Self::Archive(ArchiveError::Unreadable { source, .. }) if !is_of_the_process(source) => {
-                Extent::Run
-            }
-            Self::Archive(error) if error.is_damage() => Extent::Run,
-            // PostgreSQL refuses a value of this run: classes "data exception", "integrity constraint
-            // violation" and "program limit exceeded".
-            Self::Index(error) => match error.code().map(|state| &state.code()[..2]) {
-                Some("22" | "23" | "54") => Extent::Run,
-                _ => Extent::Everything,
-            },
+            Self::Store(_) | Self::Folder { .. } => Extent::Store,
+            Self::Archive(error) if is_of_one_run(error) => Extent::Run,
+            Self::Index(error) if is_of_a_value(error) => Extent::Run,
             _ => Extent::Everything,
         }
     }
@@ -129,4 +116,19 @@ fn is_of_the_disk(error: &io::Error) -> bool {
 fn is_of_the_process(error: &io::Error) -> bool {
     use nix::libc::{EMFILE, ENFILE, ENOMEM};
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM))
+}
+
+/// Whether the local archive could read its other runs.
+fn is_of_one_run(error: &ArchiveError) -> bool {
+    match error {
+        ArchiveError::Unreadable { source, .. } => !is_of_the_process(source),
+        ArchiveError::Unfinished { .. } | ArchiveError::Busy { .. } => true,
+        other => other.is_damage(),
+    }
+}
+
+/// Whether PostgreSQL refuses a value: classes "data exception", "integrity constraint violation" and "program
+/// limit exceeded".
+fn is_of_a_value(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|state| ["22", "23", "54"].iter().any(|class| state.code().starts_with(class)))
 }

@@ -45,7 +45,7 @@ fn the_code_of_the_load_wins_over_that_of_the_push() {
     let run = |more: &[&str], place: &str| Ended::of(load(more, place).output().unwrap());
     let said = "not in the shared archive";
     for (more, place, code) in
-        [(&good[..], &*two.place, 0), (&good, AWAY, 6), (&invalid, &two.place, 3), (&invalid, AWAY, 3)]
+        [(&good[..], &*two.place, 0), (&good[..], AWAY, 6), (&invalid[..], &*two.place, 3), (&invalid[..], AWAY, 3)]
     {
         let ended = run(more, place);
         assert_eq!(ended.code, Some(code), "{more:?} {place}: {}", ended.err);
