@@ -20,8 +20,6 @@ fn an_index_with_another_store_is_refused() {
     let Some(two) = Two::start() else { return };
     measure(&two.here);
     assert_eq!(two.push().code, Some(0));
-    let id = fs::read_to_string(two.here.path("store/archive-id")).unwrap();
-    assert_eq!(id.trim(), two.server.sql("SELECT archive FROM bakeoff_archive WHERE is_bound"));
     measure(&two.here);
     fs::create_dir(two.here.path("store2")).unwrap();
     let other = two.server.place(&format!("file://{}", two.here.path("store2").display()));
@@ -30,6 +28,8 @@ fn an_index_with_another_store_is_refused() {
     }
     assert_eq!(two.server.sql("SELECT count(*) FROM run"), "1");
     assert!(tree(&two.here.path("store2")).is_empty());
+    let id = fs::read_to_string(two.here.path("store/archive-id")).unwrap();
+    assert_eq!(id.trim(), two.server.sql("SELECT archive FROM bakeoff_archive WHERE is_bound"));
     // The disk of the store is not mounted.
     fs::rename(two.here.path("store/archive-id"), two.here.path("kept")).unwrap();
     is_refused(&two.push(), "another store");
@@ -42,6 +42,7 @@ fn a_store_with_another_index_is_refused() {
     let Some(two) = Two::start() else { return };
     let id = measure(&two.here);
     assert_eq!(two.push().code, Some(0));
+    measure(&two.there);
     two.server.sql("CREATE DATABASE other OWNER app");
     let other = two.place.replace("/lab,", "/other,");
     assert_eq!(two.here.run(&["archive", "migrate", &other]).code, Some(0));
