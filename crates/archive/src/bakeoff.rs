@@ -19,7 +19,7 @@ use crate::schema::document;
 use crate::schema::environment::{self, EnvironmentFile};
 use crate::schema::event::{JournalEvent, Step};
 use crate::schema::manifest::{StoredFile, check_names};
-use crate::{Archive, Filter, PartOf, checksum, disk, journal, lock, masking};
+use crate::{Archive, Filter, PartOf, checksum, disk, journal, lock, masking, written};
 
 pub(crate) const ORDER: &str = "order.json";
 pub(crate) const ORDER_SUM: &str = "order.sha256";
@@ -58,6 +58,7 @@ impl Archive {
         }
         drop(still);
         done?;
+        written::note(id);
         self.refresh_index();
         Ok(())
     }

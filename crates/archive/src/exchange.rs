@@ -2,12 +2,14 @@
 //! folder on the way in.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use record::run::{RunHeader, RunId, RunState};
 
+use crate::checksum::Summing;
 use crate::error::ArchiveError;
+use crate::schema::manifest::StoredFile;
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, checksum, disk, lock, reader};
 
@@ -17,6 +19,10 @@ pub const FILE_BYTES_MAX: u64 = disk::STORED_BYTES_MAX;
 pub const FILES_MAX: usize = 256;
 /// Largest total of the files of a run or bake-off that moves, in bytes.
 pub(crate) const TOTAL_BYTES_MAX: u64 = 4 << 30;
+/// Largest total of the unpacked files of a run that moves: its reader has all of them in memory.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Kind of a folder: `runs/<id>` or `bakeoffs/<id>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +57,42 @@ pub struct ParcelFile {
     pub bytes: u64,
     /// Checksum.
     pub sha256: String,
+}
+
+/// A writer that passes on exactly the bytes of a file of a parcel, and none after them.
+#[derive(Debug)]
+pub struct Checked<W> {
+    out: Summing<W>,
+    left_bytes: u64,
+    sha256: String,
+}
+
+impl<W: Write> Checked<W> {
+    /// A writer of `file` to `out`.
+    pub fn new(out: W, file: &ParcelFile) -> Self {
+        Self { out: Summing::new(out), left_bytes: file.bytes, sha256: file.sha256.clone() }
+    }
+
+    /// The inner writer; `None` if bytes are missing or differ.
+    pub fn finish(self) -> Option<W> {
+        let (out, sum, _) = self.out.finish();
+        (self.left_bytes == 0 && sum == self.sha256).then_some(out)
+    }
+}
+
+impl<W: Write> Write for Checked<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.left_bytes {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more bytes than its length"));
+        }
+        let n = self.out.write(bytes)?;
+        self.left_bytes -= n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Content of a run's or bake-off's folder.
@@ -168,24 +210,60 @@ impl Archive {
             refuse(verified)?;
         }
         let folder = self.shelved(shelf, id);
+        if shelf == Shelf::Runs {
+            check_unpacked(&folder, &reader::read_manifest(&folder, id)?.manifest.files)?;
+        }
         let files = files_of(&folder)?;
         check_parcel_files(&files).map_err(|what| ArchiveError::damaged(&folder, what))?;
         let sha256 = identity_of(shelf, &files).expect("a verified run has a manifest");
         Ok(Parcel { header, shelf, sha256, files })
     }
 
-    /// Reads a file of a parcel.
+    /// Reads a file of a parcel, piece by piece.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or has changed since.
-    pub fn parcel_bytes(&self, parcel: &Parcel, file: &ParcelFile) -> Result<Vec<u8>, ArchiveError> {
+    /// It cannot be read, or has changed since; or the error of `each`.
+    pub fn read_parcel_file<E: From<ArchiveError>>(
+        &self,
+        parcel: &Parcel,
+        file: &ParcelFile,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let path = self.shelved(parcel.shelf, parcel.header.id).join(&file.name);
-        let bytes = disk::read_up_to(&path, file.bytes)?;
-        if checksum::of(&bytes) == file.sha256 {
-            return Ok(bytes);
+        let changed = || ArchiveError::damaged(&path, "it has changed since it was verified");
+        let mut source = disk::open(&path).map_err(ArchiveError::reading(&path))?;
+        let mut checked = Checked::new(io::sink(), file);
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let n = match source.read(&mut piece) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(ArchiveError::reading(&path)(e).into()),
+            };
+            checked.write_all(&piece[..n]).map_err(|_| changed())?;
+            each(&piece[..n])?;
         }
-        Err(ArchiveError::damaged(&path, "it has changed since it was verified"))
+        checked.finish().map(drop).ok_or_else(|| changed().into())
+    }
+
+    /// Whether the bake-off of this archive continues the one with these files: its journal begins with
+    /// that one's, and its other files are the same.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be read.
+    pub fn continues(&self, id: RunId, earlier: &[ParcelFile]) -> Result<bool, ArchiveError> {
+        let folder = self.tree.bakeoff(id);
+        let is_other = |file: &&ParcelFile| !is_journal(Shelf::Bakeoffs, &file.name);
+        let Some(journal) = earlier.iter().find(|file| !is_other(file)) else { return Ok(false) };
+        if !folder.is_dir() || !files_of(&folder)?.iter().filter(is_other).eq(earlier.iter().filter(is_other)) {
+            return Ok(false);
+        }
+        let bytes = disk::read(&folder.join(bakeoff::EVENTS))?;
+        let begins = usize::try_from(journal.bytes).ok().and_then(|n| bytes.get(..n));
+        Ok(begins.is_some_and(|begins| checksum::of(begins) == journal.sha256))
     }
 
     /// Begins to receive a run or bake-off from another machine.
@@ -231,6 +309,22 @@ fn is_finished(header: &RunHeader, is_bakeoff: bool) -> bool {
     }
 }
 
+/// Whether the file of that name grows while its bake-off is resumed.
+pub fn is_journal(shelf: Shelf, name: &str) -> bool {
+    shelf == Shelf::Bakeoffs && name == bakeoff::EVENTS
+}
+
+/// Refuses a run whose verification would take more memory than its packed length lets expect.
+fn check_unpacked(folder: &Path, files: &[StoredFile]) -> Result<(), ArchiveError> {
+    // Earlier versions did not write the unpacked length.
+    let total = files.iter().map(|f| f.unpacked_bytes.unwrap_or(f.bytes)).fold(0, u64::saturating_add);
+    if total <= UNPACKED_BYTES_MAX {
+        return Ok(());
+    }
+    let what = format!("its files unpack to {total} bytes, more than {UNPACKED_BYTES_MAX}, the limit");
+    Err(ArchiveError::damaged(folder, what))
+}
+
 fn files_of(folder: &Path) -> Result<Vec<ParcelFile>, ArchiveError> {
     let file = |name: String| {
         let path = folder.join(&name);
@@ -271,18 +365,16 @@ impl Incoming {
         self.alone().shelved(self.shelf, self.id)
     }
 
-    /// Stores a file.
+    /// Begins a file, which arrives piece by piece.
     ///
     /// # Errors
     ///
-    /// The bytes differ from the list, or the archive cannot be written.
-    pub fn add(&mut self, file: &ParcelFile, bytes: &[u8]) -> Result<(), ArchiveError> {
+    /// Its name or length is not allowed, or the archive cannot be written.
+    pub fn begin(&self, file: &ParcelFile) -> Result<IncomingFile, ArchiveError> {
         let path = self.folder().join(&file.name);
         check_parcel_files(std::slice::from_ref(file)).map_err(|what| ArchiveError::damaged(&path, what))?;
-        if bytes.len() as u64 != file.bytes || checksum::of(bytes) != file.sha256 {
-            return Err(ArchiveError::damaged(&path, "the received bytes do not match their checksum"));
-        }
-        disk::store(&self.folder(), &file.name, bytes).map(drop)
+        let new = disk::new_file().open(&path).map_err(ArchiveError::writing(&path))?;
+        Ok(IncomingFile { path, out: Checked::new(new, file) })
     }
 
     /// Verifies the received files as [`Archive::verify`] does, and adds the run to the archive.
@@ -294,8 +386,10 @@ impl Incoming {
         let (folder, alone) = (self.folder(), self.alone());
         let header = match self.shelf {
             Shelf::Runs => {
+                let stored = reader::read_manifest(&folder, self.id)?;
+                check_unpacked(&folder, &stored.manifest.files)?;
                 refuse(alone.verify_run(self.id, &folder))?;
-                reader::read_manifest(&folder, self.id)?.header
+                stored.header
             }
             Shelf::Bakeoffs => {
                 // Its runs are in the archive already.
@@ -318,6 +412,39 @@ impl Incoming {
         }
         disk::publish(&folder, &self.archive.shelved(self.shelf, self.id))?;
         Ok(header)
+    }
+}
+
+/// A file that is being received.
+#[derive(Debug)]
+#[must_use = "the file is complete only after `finish`"]
+pub struct IncomingFile {
+    path: PathBuf,
+    out: Checked<File>,
+}
+
+impl IncomingFile {
+    /// Appends bytes.
+    ///
+    /// # Errors
+    ///
+    /// They exceed the file's length, or the archive cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        self.out.write_all(bytes).map_err(|e| match e.kind() {
+            io::ErrorKind::InvalidData => ArchiveError::damaged(&self.path, e.to_string()),
+            _ => ArchiveError::writing(&self.path)(e),
+        })
+    }
+
+    /// Syncs the file.
+    ///
+    /// # Errors
+    ///
+    /// The bytes differ from the list, or the archive cannot be written.
+    pub fn finish(self) -> Result<(), ArchiveError> {
+        let what = "the received bytes do not match their checksum";
+        let file = self.out.finish().ok_or_else(|| ArchiveError::damaged(&self.path, what))?;
+        file.sync_all().map_err(ArchiveError::writing(&self.path))
     }
 }
 

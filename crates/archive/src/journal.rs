@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ArchiveError;
 use crate::schema::Form;
 use crate::schema::event::{JournalEvent, Step};
-use crate::{Archive, bakeoff, checksum, disk, lock, masking};
+use crate::{Archive, bakeoff, checksum, disk, lock, masking, written};
 
 /// Form of the first line, which applies to all.
 const FORM: Form = Form { tag: "bakeoff.events/1" };
@@ -110,6 +110,7 @@ impl Claim {
     /// The files are damaged or not writable.
     pub fn open(self) -> Result<Journal, ArchiveError> {
         let Self { id, folder, file, seed, told } = self;
+        written::note(id);
         let path = folder.join(bakeoff::EVENTS);
         let mended_files = bakeoff::mend(&folder)?;
         let (file, told) = match &told.damage {

@@ -48,12 +48,14 @@ mod stretches;
 mod verify;
 pub mod whole_file;
 mod writer;
+mod written;
 
 pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
 pub use entry::{Action, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
 pub use exchange::{
-    FILE_BYTES_MAX, FILES_MAX, Incoming, Parcel, ParcelFile, Shelf, check_parcel_files, identity_of,
+    Checked, FILE_BYTES_MAX, FILES_MAX, Incoming, IncomingFile, Parcel, ParcelFile, Shelf, check_parcel_files,
+    identity_of, is_journal,
 };
 pub use export::Format;
 pub use journal::{Claim, Journal};
@@ -66,6 +68,7 @@ pub use schema::event::{JournalEvent, Step};
 pub use spool::{Spool, temporary_file};
 pub use verify::{Problem, Reindexed, Verified};
 pub use writer::RunWriter;
+pub use written::written_here;
 
 use disk::Tree;
 

@@ -12,7 +12,7 @@ use crate::error::ArchiveError;
 use crate::intervals::{self, StoredInterval, Visit};
 use crate::schema::document;
 use crate::schema::manifest::{Manifest, StoredFile};
-use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series};
+use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series, written};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const MANIFEST_SUM: &str = "manifest.sha256";
@@ -142,6 +142,7 @@ impl RunWriter {
         let folder = self.archive.tree.run(self.id);
         disk::publish(&self.folder, &folder)?;
         self.sealed = true;
+        written::note(self.id);
         self.archive.refresh_index();
         Ok(folder)
     }

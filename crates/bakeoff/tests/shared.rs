@@ -9,6 +9,7 @@
 
 mod lab;
 mod servers;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -330,7 +331,7 @@ fn a_load_is_pushed_and_stays_here_while_the_shared_archive_is_away() {
     assert_ne!(two.server.sql("SELECT id FROM run"), earlier, "only what the command measured is pushed");
     let away = "postgres://app@127.0.0.1:1/lab,file:///tmp";
     let ended = load(away);
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_eq!(ended.code, Some(6), "{}", ended.err);
     assert!(ended.err.contains(&format!("bakeoff archive push '{away}' ")), "{}", ended.err);
     assert_eq!(fs::read_dir(two.here.path("archive/runs")).unwrap().count(), 3);
     let ended = load("postgres://app:s3cret@127.0.0.1:1/lab,file:///tmp");

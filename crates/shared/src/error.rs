@@ -1,6 +1,7 @@
 //! Errors, as far as a caller can tell them apart.
 
 use std::io;
+use std::path::PathBuf;
 
 use archive::ArchiveError;
 
@@ -48,6 +49,14 @@ pub enum SharedError {
     /// The store refuses.
     #[error("cannot use the object store")]
     Store(#[from] object_store::Error),
+    /// The folder of the store refuses.
+    #[error("cannot use {} of the store", path.display())]
+    Folder {
+        /// File or folder.
+        path: PathBuf,
+        /// System error.
+        source: io::Error,
+    },
     /// The local archive refuses.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -64,16 +73,62 @@ impl SharedError {
         Self::Wrong { what: what.into() }
     }
 
-    /// Whether the problem lies in one run, so that the others can be tried.
-    pub(crate) fn is_of_one_run(&self) -> bool {
+    /// Part that the problem lies in.
+    pub(crate) fn extent(&self) -> Extent {
         match self {
-            Self::Wrong { .. } => true,
-            Self::Store(error) => matches!(error, object_store::Error::NotFound { .. }),
-            Self::Archive(error) => {
-                error.is_damage()
-                    || matches!(error, ArchiveError::Unfinished { .. } | ArchiveError::Busy { .. })
-            }
+            Self::Wrong { .. } | Self::Store(object_store::Error::NotFound { .. }) => Extent::Run,
+            Self::Folder { source, .. } if is_of_the_disk(source) => Extent::Everything,
+            Self::Store(_) | Self::Folder { .. } => Extent::Store,
+            Self::Archive(error) if is_of_one_run(error) => Extent::Run,
+            Self::Index(error) if is_of_a_value(error) => Extent::Run,
+            _ => Extent::Everything,
+        }
+    }
+
+    /// Whether the store has no file of that name.
+    pub(crate) fn is_missing_file(&self) -> bool {
+        match self {
+            Self::Store(object_store::Error::NotFound { .. }) => true,
+            Self::Folder { source, .. } => source.kind() == io::ErrorKind::NotFound,
             _ => false,
         }
     }
+}
+
+/// Part of a transfer that an error ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// One run: the others can be tried.
+    Run,
+    /// One run if the store is otherwise usable.
+    Store,
+    /// The whole transfer.
+    Everything,
+}
+
+/// Whether the next file meets the same error: the disk is full or read-only.
+fn is_of_the_disk(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), QuotaExceeded | ReadOnlyFilesystem | StorageFull) || is_of_the_process(error)
+}
+
+/// Whether the process has too few descriptors or too little memory.
+fn is_of_the_process(error: &io::Error) -> bool {
+    use nix::libc::{EMFILE, ENFILE, ENOMEM};
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM))
+}
+
+/// Whether the local archive could read its other runs.
+fn is_of_one_run(error: &ArchiveError) -> bool {
+    match error {
+        ArchiveError::Unreadable { source, .. } => !is_of_the_process(source),
+        ArchiveError::Unfinished { .. } | ArchiveError::Busy { .. } => true,
+        other => other.is_damage(),
+    }
+}
+
+/// Whether PostgreSQL refuses a value: classes "data exception", "integrity constraint violation" and "program
+/// limit exceeded".
+fn is_of_a_value(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|state| ["22", "23", "54"].iter().any(|class| state.code().starts_with(class)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use archive::{Parcel, ParcelFile, Shelf, check_parcel_files};
 use record::run::RunId;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Transaction};
 
 use crate::error::SharedError;
 use crate::location::IndexPlace;
@@ -14,7 +14,8 @@ use crate::tls::Tls;
 
 /// Changes of the tables, oldest first; the version of the tables is the number of changes that they have.
 /// A published change is never edited.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
 CREATE TABLE run (
     id              text PRIMARY KEY,
     shelf           text NOT NULL CHECK (shelf IN ('runs', 'bakeoffs')),
@@ -45,11 +46,19 @@ CREATE TABLE file (
     sha256 text NOT NULL,
     PRIMARY KEY (run, name)
 );
-"];
+",
+    "
+ALTER TABLE bakeoff_archive
+    ADD COLUMN archive  text NOT NULL DEFAULT gen_random_uuid()::text,
+    ADD COLUMN is_bound boolean NOT NULL DEFAULT false;
+",
+];
 /// Key of the lock that one migration holds: the letters `bakeoffa`.
 const MIGRATION_LOCK: i64 = 0x6261_6b65_6f66_6661;
 /// Rows in one answer.
 const PAGE: i64 = 10_000;
+/// Largest number of rows that a pull reads.
+const ROWS_MAX: usize = 1_000_000;
 
 /// An open index.
 #[derive(Debug)]
@@ -64,6 +73,20 @@ pub(crate) struct Row {
     pub(crate) shelf: Shelf,
     pub(crate) sha256: String,
     pub(crate) bakeoff: Option<RunId>,
+}
+
+/// The archive's id while this process binds the index to a store; other processes wait.
+pub(crate) struct Binding<'index> {
+    tx: Transaction<'index>,
+    pub(crate) id: String,
+    pub(crate) is_bound: bool,
+}
+
+impl Binding<'_> {
+    pub(crate) async fn finish(self) -> Result<(), SharedError> {
+        self.tx.execute("UPDATE bakeoff_archive SET is_bound = true", &[]).await?;
+        Ok(self.tx.commit().await?)
+    }
 }
 
 impl Index {
@@ -126,6 +149,27 @@ impl Index {
         Ok((found, known))
     }
 
+    /// The archive's id, and whether a store has it too.
+    pub(crate) async fn archive(&self) -> Result<(String, bool), SharedError> {
+        let row =
+            self.client.query_one("SELECT left(archive, 64), is_bound FROM bakeoff_archive", &[]).await?;
+        Ok((row.try_get(0)?, row.try_get(1)?))
+    }
+
+    pub(crate) async fn begin_binding(&mut self) -> Result<Binding<'_>, SharedError> {
+        let tx = self.client.transaction().await?;
+        let row =
+            tx.query_one("SELECT left(archive, 64), is_bound FROM bakeoff_archive FOR UPDATE", &[]).await?;
+        Ok(Binding { id: row.try_get(0)?, is_bound: row.try_get(1)?, tx })
+    }
+
+    /// The newest row.
+    pub(crate) async fn last_row(&self) -> Result<Option<Row>, SharedError> {
+        let sql = "SELECT id, left(shelf, 9), left(sha256, 65), left(bakeoff, 27) FROM run
+                   WHERE length(id) <= 200 ORDER BY pushed_at DESC LIMIT 1";
+        Ok(self.client.query_opt(sql, &[]).await?.as_ref().and_then(read_row))
+    }
+
     /// Checksum in the row of `id`.
     pub(crate) async fn sum_of(&self, id: RunId) -> Result<Option<String>, SharedError> {
         let row = self
@@ -180,16 +224,43 @@ impl Index {
             &[&id, &names, &values],
         )
         .await?;
-        let names: Vec<&str> = parcel.files.iter().map(|file| file.name.as_str()).collect();
-        let lengths: Vec<i64> = parcel.files.iter().map(|file| file.bytes.cast_signed()).collect();
-        let sums: Vec<&str> = parcel.files.iter().map(|file| file.sha256.as_str()).collect();
-        tx.execute(
-            "INSERT INTO file SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::text[])",
-            &[&id, &names, &lengths, &sums],
-        )
-        .await?;
+        add_files(&tx, parcel).await?;
         tx.commit().await?;
         Ok(parcel.sha256.clone())
+    }
+
+    /// Replaces the state of a bake-off after the files of its new state are stored; returns `false` if the
+    /// row no longer has the checksum `earlier`.
+    pub(crate) async fn continue_with(
+        &mut self,
+        parcel: &Parcel,
+        earlier: &str,
+    ) -> Result<bool, SharedError> {
+        let id = parcel.header.id.to_string();
+        let reason = parcel.header.reason.as_deref().map(storable);
+        let bytes: u64 = parcel.files.iter().map(|file| file.bytes).sum();
+        let tx = self.client.transaction().await?;
+        let changed = tx
+            .execute(
+                "UPDATE run SET state = $3, reason = $4, sha256 = $5, bytes = $6, pushed_at = now()
+                 WHERE id = $1 AND sha256 = $2",
+                &[
+                    &id,
+                    &earlier,
+                    &parcel.header.state.word(),
+                    &reason,
+                    &parcel.sha256,
+                    &bytes.cast_signed(),
+                ],
+            )
+            .await?;
+        if changed == 0 {
+            return Ok(false);
+        }
+        tx.execute("DELETE FROM file WHERE run = $1", &[&id]).await?;
+        add_files(&tx, parcel).await?;
+        tx.commit().await?;
+        Ok(true)
     }
 
     /// All rows, the runs before the bake-offs, and the texts in place of an id.
@@ -205,12 +276,15 @@ impl Index {
                 )
                 .await?;
             let Some(end) = page.last() else { break };
-            last = end.get(0);
+            last = end.try_get(0)?;
             for row in &page {
                 match read_row(row) {
                     Some(row) => rows.push(row),
-                    None => wrong.push(row.get(0)),
+                    None => wrong.push(row.try_get(0)?),
                 }
+            }
+            if rows.len() + wrong.len() > ROWS_MAX {
+                return Err(SharedError::wrong(format!("the index has more than {ROWS_MAX} rows, the limit")));
             }
         }
         rows.sort_by_key(|row| (row.shelf, row.id));
@@ -227,12 +301,13 @@ impl Index {
                 &[&id.to_string(), &most],
             )
             .await?;
-        let file = |row: &tokio_postgres::Row| ParcelFile {
-            name: row.get(0),
-            bytes: row.get::<_, i64>(1).cast_unsigned(),
-            sha256: row.get(2),
+        let file = |row: &tokio_postgres::Row| {
+            let bytes = row.try_get::<_, i64>(1)?.cast_unsigned();
+            Ok(ParcelFile { name: row.try_get(0)?, bytes, sha256: row.try_get(2)? })
         };
-        let mut files: Vec<ParcelFile> = rows.iter().map(file).collect();
+        let read: Result<Vec<ParcelFile>, tokio_postgres::Error> = rows.iter().map(file).collect();
+        let mut files =
+            read.map_err(|error| SharedError::wrong(format!("its rows in `file` are unreadable: {error}")))?;
         // The order of bytes, which is that of an archive, and not that of the database's language.
         files.sort_by(|a, b| a.name.cmp(&b.name));
         check_parcel_files(&files)
@@ -250,7 +325,7 @@ impl Index {
                 &[&text, &i32::try_from(RunId::SHORT_MIN).expect("a small number")],
             )
             .await?;
-        Ok(rows.iter().filter_map(|row| run_id(row.get(0))).collect())
+        Ok(rows.iter().filter_map(|row| run_id(row.try_get(0).ok()?)).collect())
     }
 }
 
@@ -258,12 +333,25 @@ fn known() -> i32 {
     i32::try_from(MIGRATIONS.len()).expect("a small number")
 }
 
+async fn add_files(tx: &Transaction<'_>, parcel: &Parcel) -> Result<(), SharedError> {
+    let names: Vec<&str> = parcel.files.iter().map(|file| file.name.as_str()).collect();
+    let lengths: Vec<i64> = parcel.files.iter().map(|file| file.bytes.cast_signed()).collect();
+    let sums: Vec<&str> = parcel.files.iter().map(|file| file.sha256.as_str()).collect();
+    tx.execute(
+        "INSERT INTO file SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::text[])",
+        &[&parcel.header.id.to_string(), &names, &lengths, &sums],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Reads a row; `None` if a value of it is none of ours.
 fn read_row(row: &tokio_postgres::Row) -> Option<Row> {
-    let bakeoff: Option<&str> = row.get(3);
+    let bakeoff: Option<&str> = row.try_get(3).ok()?;
     Some(Row {
-        id: run_id(row.get(0))?,
-        shelf: Shelf::from_word(row.get(1))?,
-        sha256: row.get(2),
+        id: run_id(row.try_get(0).ok()?)?,
+        shelf: Shelf::from_word(row.try_get(1).ok()?)?,
+        sha256: row.try_get(2).ok()?,
         bakeoff: bakeoff.and_then(run_id),
     })
 }

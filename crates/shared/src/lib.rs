@@ -2,16 +2,21 @@
 //!
 //! ```text
 //! <prefix>/runs/<id>/<file>      the same bytes as in the folder of an archive
-//! <prefix>/bakeoffs/<id>/<file>
+//! <prefix>/bakeoffs/<id>/<file>  as well, but `events-<sha256>.jsonl` for each state of `events.jsonl`
+//! <prefix>/archive-id            the id that the index has too: they belong together
 //! run, label, file               tables: a row of `run` exists only if all its files are stored
 //! ```
 //!
 //! The folder of an archive stays the place where a run is measured. A push stores the files of a run first
 //! and its row last, in one transaction. Whatever is interrupted, the same command completes it.
 
+mod bounded;
+mod bucket;
 mod error;
+mod folder;
 mod index;
 mod location;
+mod pair;
 mod secret;
 mod store;
 mod tls;
@@ -41,10 +46,14 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// One of them cannot be reached, or the index has no tables or those of a later version.
+    /// One of them cannot be reached, the index has no tables or those of another version, or the store
+    /// belongs to another index.
     pub fn open(location: &Location) -> Result<Self, SharedError> {
         let shared = Self::connect(location)?;
-        shared.runtime.block_on(shared.index.check_version())?;
+        shared.runtime.block_on(async {
+            shared.index.check_version().await?;
+            pair::check(&shared.index, &shared.store).await
+        })?;
         Ok(shared)
     }
 

@@ -130,6 +130,12 @@ fn store_place(text: &str) -> Result<StorePlace, SharedError> {
         }
         return Ok(StorePlace::Folder(PathBuf::from(folder)));
     }
+    if ["gs://", "gcs://", "az://", "azure://", "abfs://", "abfss://"].iter().any(|s| text.starts_with(s)) {
+        return wrong(
+            "stores of Google and Azure are not supported: use s3://BUCKET/PREFIX with AWS_ENDPOINT_URL and an S3 \
+             interface (Google has one), or file:///FOLDER",
+        );
+    }
     let Some(rest) = text.strip_prefix("s3://") else {
         return wrong("unknown store: s3://BUCKET/PREFIX and file:///FOLDER exist");
     };
@@ -192,6 +198,10 @@ mod tests {
         assert_eq!(store("s3://lab/a/b/").unwrap(), s3("lab", "a/b"));
         for text in ["file://srv", "s3://", "s3:///x", "s3://lab/../x", "s3://lab/a b", "ftp://x/y", ""] {
             assert!(store(text).is_err(), "{text}");
+        }
+        for text in ["gs://lab/x", "az://lab/x", "abfss://lab@host/x"] {
+            let error = store(text).unwrap_err().to_string();
+            assert!(error.contains("not supported") && !error.contains('\n'), "{text}: {error}");
         }
     }
 }

@@ -1,15 +1,18 @@
 //! Push and pull of runs and bake-offs.
 
-use archive::{Archive, ArchiveError, Parcel, identity_of};
+use archive::{Archive, ArchiveError, Parcel, Shelf, identity_of};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use record::run::RunId;
 
-use crate::error::SharedError;
+use crate::error::{Extent, SharedError};
 use crate::index::{Index, Row};
+use crate::pair;
 use crate::store::Store;
 
 /// Files of one run that move at once.
 const FILES_AT_ONCE: usize = 4;
+/// Length of a run from which its files move one after the other: a bucket gets a file in one piece.
+const LARGE_BYTES: u64 = 64 << 20;
 
 /// Result for one run or bake-off.
 #[derive(Debug)]
@@ -48,8 +51,14 @@ pub(crate) async fn push(
     ids: &[RunId],
     each: &mut dyn FnMut(Transfer),
 ) -> Result<(), SharedError> {
+    if !ids.is_empty() {
+        pair::bind(index, store).await?;
+    }
     for id in ids {
-        let outcome = push_one(index, store, archive, *id).await.or_else(refused)?;
+        let outcome = match push_one(index, store, archive, *id).await {
+            Ok(outcome) => outcome,
+            Err(error) => refused(error, index, store).await?,
+        };
         each(Transfer { id: Some(*id), outcome });
     }
     Ok(())
@@ -61,24 +70,34 @@ async fn push_one(
     archive: &Archive,
     id: RunId,
 ) -> Result<Outcome, SharedError> {
-    if let Some(stored) = index.sum_of(id).await? {
-        let is_same = archive.identity(id)?.is_some_and(|sum| sum == stored);
-        return Ok(if is_same { Outcome::Same } else { Outcome::Differs });
+    let stored = index.sum_of(id).await?;
+    if let Some(stored) = &stored {
+        if archive.identity(id)?.is_some_and(|sum| sum == *stored) {
+            return Ok(Outcome::Same);
+        }
+        // A bake-off that was resumed after a push continues the stored one.
+        if !archive.is_bakeoff(id) {
+            return Ok(Outcome::Differs);
+        }
+        let earlier = index.files(id).await?;
+        if identity_of(Shelf::Bakeoffs, &earlier).as_ref() != Some(stored) || !archive.continues(id, &earlier)? {
+            return Ok(Outcome::Differs);
+        }
     }
     let parcel = archive.parcel(id)?;
+    let parcel_bytes: u64 = parcel.files.iter().map(|file| file.bytes).sum();
     stream::iter(&parcel.files)
-        .map(|file| async {
-            let bytes = archive.parcel_bytes(&parcel, file)?;
-            store.put(parcel.shelf, id, file, bytes).await
-        })
-        .buffer_unordered(FILES_AT_ONCE)
+        .map(|file| store.put(archive, &parcel, file))
+        .buffer_unordered(if parcel_bytes < LARGE_BYTES { FILES_AT_ONCE } else { 1 })
         .try_collect::<()>()
         .await?;
+    store.sync(&parcel)?;
     // Another process may have stored another run of that name meanwhile.
-    if index.add(&parcel).await? != parcel.sha256 {
-        return Ok(Outcome::Differs);
-    }
-    Ok(moved(&parcel))
+    let is_ours = match &stored {
+        None => index.add(&parcel).await? == parcel.sha256,
+        Some(stored) => index.continue_with(&parcel, stored).await?,
+    };
+    Ok(if is_ours { moved(&parcel) } else { Outcome::Differs })
 }
 
 fn moved(parcel: &Parcel) -> Outcome {
@@ -108,7 +127,10 @@ pub(crate) async fn pull(
         }
     }
     for row in rows {
-        let outcome = pull_one(index, store, archive, &row).await.or_else(refused)?;
+        let outcome = match pull_one(index, store, archive, &row).await {
+            Ok(outcome) => outcome,
+            Err(error) => refused(error, index, store).await?,
+        };
         each(Transfer { id: Some(row.id), outcome });
     }
     Ok(())
@@ -124,24 +146,32 @@ async fn pull_one(
         let sum = archive.identity(row.id)?;
         Ok(sum.map(|sum| if sum == row.sha256 { Outcome::Same } else { Outcome::Differs }))
     };
-    if let Some(outcome) = here()? {
-        return Ok(outcome);
+    let found = here()?;
+    if found == Some(Outcome::Same) {
+        return Ok(Outcome::Same);
     }
     let files = index.files(row.id).await?;
     if identity_of(row.shelf, &files).as_ref() != Some(&row.sha256) {
         return Err(SharedError::wrong("its rows in `file` do not match its checksum in `run`"));
     }
-    let mut incoming = match archive.receive(row.id, row.shelf) {
+    if let Some(found) = found {
+        let is_continued = row.shelf == Shelf::Bakeoffs && archive.continues(row.id, &files)?;
+        return Ok(if is_continued { Outcome::Same } else { found });
+    }
+    let incoming = match archive.receive(row.id, row.shelf) {
         Ok(incoming) => incoming,
         Err(ArchiveError::Exists { .. }) => return Ok(here()?.unwrap_or(Outcome::Differs)),
         Err(error) => return Err(error.into()),
     };
-    let mut received = stream::iter(&files)
-        .map(|file| async move { Ok::<_, SharedError>((file, store.get(row.shelf, row.id, file).await?)) })
-        .buffer_unordered(FILES_AT_ONCE);
-    while let Some((file, bytes)) = received.try_next().await? {
-        incoming.add(file, &bytes)?;
-    }
+    stream::iter(&files)
+        .map(|file| async {
+            let mut new = incoming.begin(file)?;
+            store.get(row.shelf, row.id, file, &mut |piece| Ok(new.write(piece)?)).await?;
+            Ok::<_, SharedError>(new.finish()?)
+        })
+        .buffer_unordered(FILES_AT_ONCE)
+        .try_collect::<()>()
+        .await?;
     match incoming.finish() {
         Ok(_) => {}
         Err(ArchiveError::Exists { .. }) => return Ok(here()?.unwrap_or(Outcome::Differs)),
@@ -151,8 +181,13 @@ async fn pull_one(
 }
 
 /// Outcome of an error that lies in one run; other errors end the transfer.
-fn refused(error: SharedError) -> Result<Outcome, SharedError> {
-    if !error.is_of_one_run() {
+async fn refused(error: SharedError, index: &Index, store: &Store) -> Result<Outcome, SharedError> {
+    let is_of_one_run = match error.extent() {
+        Extent::Run => true,
+        Extent::Store => pair::is_intact(index, store).await,
+        Extent::Everything => false,
+    };
+    if !is_of_one_run {
         return Err(error);
     }
     let mut what = error.to_string();

@@ -1,5 +1,6 @@
 //! `bakeoff archive`: runs that many machines share.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use archive::Archive;
@@ -79,7 +80,8 @@ fn location(text: &str) -> anyhow::Result<Location> {
 
 /// Runs a command that measures into the default folder, and pushes what it stored to the shared archive.
 ///
-/// If the shared archive is away, the runs stay in the folder, and the exit code is that of the measurement.
+/// Runs that other processes finish meanwhile are not pushed. If the push fails, the runs stay in the folder.
+/// The exit code is that of the measurement; if that is good, a failed push ends with [`Exit::CannotHere`].
 ///
 /// - `measures`: whether the command is one that measures; others are refused.
 pub(crate) fn push_after(
@@ -96,35 +98,54 @@ pub(crate) fn push_after(
         return Err(Exit::Usage.with(what));
     }
     let global = Global::new(None, json);
-    let finished = || -> anyhow::Result<Vec<RunId>> { Ok(global.archive_for_writing()?.finished()?) };
-    let before = finished()?;
     let exit = command(&global, out);
-    out.flush()?;
-    let mut new = finished()?;
-    new.retain(|id| !before.contains(id));
+    // The caller flushes again and reports the error.
+    let _ = out.flush();
+    let mut new = archive::written_here();
+    let problem = match push_written(&to, &global, &mut new) {
+        Ok(problem) => problem,
+        Err(error) => Some(format!("{error:#}")),
+    };
+    let Some(what) = problem else { return exit };
+    let mut screen = Screen::new();
+    let names: Vec<String> = new.iter().map(ToString::to_string).collect();
+    screen.line(&format!("bakeoff: stored here, but not in the shared archive: {}", printable(&what)));
+    screen.line(&format!("  later: bakeoff archive push '{}' {}", printable(text), names.join(" ")));
+    match exit {
+        Ok(Exit::Good) => Ok(Exit::CannotHere),
+        other => other,
+    }
+}
+
+/// Pushes what this process wrote and has ended; returns the first problem.
+///
+/// - `new`: runs and bake-offs that this process wrote. Those that cannot be pushed are removed: unfinished
+///   ones, and the runs of a bake-off, which come with it.
+fn push_written(
+    to: &Location,
+    global: &Global,
+    new: &mut BTreeSet<RunId>,
+) -> anyhow::Result<Option<String>> {
+    if new.is_empty() {
+        return Ok(None);
+    }
     let archive = global.archive()?;
+    let finished = archive.finished()?;
+    new.retain(|id| finished.contains(id));
     // A bake-off that was resumed has older runs too.
     let bakeoffs = new.iter().filter(|id| archive.is_bakeoff(**id));
     let mut ids = bakeoffs.map(|id| archive.runs_of(*id)).collect::<Result<Vec<_>, _>>()?.concat();
-    ids.extend(new.iter().filter(|id| !ids.contains(id)).copied().collect::<Vec<_>>());
+    new.retain(|id| !ids.contains(id));
+    ids.extend(&*new);
     if ids.is_empty() {
-        return exit;
+        return Ok(None);
     }
-    let problem = match push_ids(&to, &archive, &ids) {
-        Ok(counts) => counts.problems.into_iter().next().map(|(_, what)| what),
-        Err(error) => Some(format!("{error:#}")),
-    };
-    let mut screen = Screen::new();
-    match problem {
-        None => screen.line(&format!("pushed {} to the shared archive", ids.len())),
-        Some(what) => {
-            let names: Vec<String> = new.iter().map(ToString::to_string).collect();
-            screen
-                .line(&format!("bakeoff: stored here, but not in the shared archive: {}", printable(&what)));
-            screen.line(&format!("  later: bakeoff archive push '{}' {}", printable(text), names.join(" ")));
-        }
+    let counts = push_ids(to, &archive, &ids)?;
+    let problem = counts.problems.into_iter().next().map(|(_, what)| what);
+    if problem.is_none() {
+        Screen::new().line(&format!("pushed {} to the shared archive", ids.len()));
     }
-    exit
+    Ok(problem)
 }
 
 /// Marks an error of the shared archive: a wrong location is a wrong command line.
@@ -157,11 +178,21 @@ impl Counts {
             }
             Outcome::Same => self.same += 1,
             Outcome::Differs => {
-                let what = "the other side has a different run of this name; neither was changed".to_owned();
-                self.problems.push((id, what));
+                let what = "the other side has a different run of this name, or another state of this bake-off; \
+                            neither was changed";
+                self.problems.push((id, what.to_owned()));
             }
             Outcome::Refused { what } => self.problems.push((id, what)),
         }
+    }
+
+    /// Adds the folders of this archive that a list leaves out, because they are unreadable.
+    fn add_unreadable(&mut self, archive: &Archive) -> anyhow::Result<()> {
+        for archive::Damage { path, what } in archive.damage()? {
+            let id = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            self.problems.push((id, format!("{} is unreadable: {what}", path.display())));
+        }
+        Ok(())
     }
 
     fn json(&self) -> serde_json::Value {
@@ -211,7 +242,10 @@ fn chosen(archive: &Archive, runs: &[String]) -> anyhow::Result<Vec<RunId>> {
 fn push(to: &Location, runs: &[String], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let archive = global.archive()?;
     let ids = chosen(&archive, runs)?;
-    let counts = push_ids(to, &archive, &ids)?;
+    let mut counts = push_ids(to, &archive, &ids)?;
+    if runs.is_empty() {
+        counts.add_unreadable(&archive)?;
+    }
     print(&[("pushed", &counts)], global, out)
 }
 
@@ -247,6 +281,7 @@ fn sync(with: &Location, global: &Global, out: &mut dyn Write) -> anyhow::Result
     let mut shared = Shared::open(with).map_err(of_shared)?;
     let (mut pushed, mut pulled) = (Counts::default(), Counts::default());
     shared.push(&archive, &archive.finished()?, &mut |transfer| pushed.add(transfer)).map_err(of_shared)?;
+    pushed.add_unreadable(&archive)?;
     shared.pull(&archive, None, &mut |transfer| pulled.add(transfer)).map_err(of_shared)?;
     print(&[("pushed", &pushed), ("pulled", &pulled)], global, out)
 }
