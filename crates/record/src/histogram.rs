@@ -219,10 +219,14 @@ pub struct Summary {
     pub upper_bounds: Vec<&'static str>,
 }
 
-/// JSON name of a number of a [`Summary`] that may be a bound: of [`QUANTILES`], `mean` or `max`; `None` for
-/// any other word.
+/// JSON names of the numbers of a [`Summary`] that may be bounds: of [`QUANTILES`], `mean` and `max`.
+pub fn bound_names() -> impl Iterator<Item = &'static str> {
+    QUANTILES.iter().map(|(name, _)| *name).chain(["mean", "max"])
+}
+
+/// The one of [`bound_names`] that is `word`; `None` for any other word.
 pub fn bound_name(word: &str) -> Option<&'static str> {
-    QUANTILES.iter().map(|(name, _)| *name).chain(["mean", "max"]).find(|name| *name == word)
+    bound_names().find(|name| *name == word)
 }
 
 impl Summary {

@@ -346,9 +346,12 @@ pub struct LoadRecord {
     pub wait: Maybe<CensoredHistogram>,
     /// Lateness of the generator; missing in a closed loop.
     pub lateness: Maybe<Histogram>,
-    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max`, for which the generator's lateness, and
-    /// the wait that it caused, is more than half of the response time.
+    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max` that are less than half in `server_part`,
+    /// or of which the generator's part is unknown.
     pub generator_made: Vec<&'static str>,
+    /// Response time of each event less the generator's part of it: its lateness, the wait that this caused,
+    /// and its stops. Unfinished events count with the time that they had lasted. Missing in a closed loop.
+    pub server_part: Maybe<Histogram>,
     /// Service time of failed tries.
     pub failure: Histogram,
     /// Time to open each connection before the load, by its successful try.

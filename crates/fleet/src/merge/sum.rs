@@ -52,6 +52,12 @@ pub(super) fn sum(
     generator_made.dedup();
     let version = records.iter().find_map(|record| record.server_version.clone().ok());
     let first = records.first().expect("a fleet has agents");
+    let response = all(records, |r| r.response.as_ref(), censored);
+    let server_part = all(records, |r| r.server_part.as_ref(), plain);
+    // Values of the whole are not those of any agent. If the part of one agent is unknown, so is the whole's.
+    if let (Ok(response), Ok(server_part)) = (&response, &server_part) {
+        generator_made = load::generator_made(&response.merged(), server_part);
+    }
     LoadRecord {
         settings: settings.clone(),
         server_version: version.map_or_else(|| first.server_version.clone(), Ok),
@@ -59,11 +65,12 @@ pub(super) fn sum(
         measured,
         achieved_per_s: records.iter().map(|record| achieved_per_s(settings, record, measured)).sum(),
         counts,
-        response: all(records, |r| r.response.as_ref(), censored),
+        response,
         service,
         wait: all(records, |r| r.wait.as_ref(), censored),
         lateness: all(records, |r| r.lateness.as_ref(), plain),
         generator_made,
+        server_part,
         failure,
         connect: all(records, |r| r.connect.as_ref(), plain),
         operations,

@@ -7,6 +7,7 @@ mod outages;
 mod rates;
 mod search;
 mod shares;
+mod stops;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};

@@ -155,6 +155,11 @@ pub(crate) fn scheduled(thread_id: i32) -> Option<Scheduled> {
     Some(Scheduled { on_cpu_ns: fields.next()??, waited_ns: fields.next()?? })
 }
 
+/// Time for which the calling thread was runnable and did not run; `None` if the kernel does not count it.
+pub(crate) fn waited_ns() -> Option<u64> {
+    Some(scheduled(nix::unistd::gettid().as_raw())?.waited_ns)
+}
+
 /// Idle time of all CPUs on which this process may run; `None` if the kernel does not report it.
 ///
 /// # Source
