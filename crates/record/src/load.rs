@@ -14,7 +14,7 @@ pub use crate::agents::OfAgent;
 pub use crate::arrivals::Arrivals;
 pub use crate::counts::Counts;
 pub use crate::errors::ErrorCounts;
-use crate::histogram::{CensoredHistogram, Histogram, Summary};
+use crate::histogram::{self, CensoredHistogram, Histogram, Summary};
 pub use crate::hosts::{OfHost, Outage};
 pub use crate::loops::{LatePolicy, Loop, OpenLoop, Schedule, Think};
 use crate::missing::Maybe;
@@ -392,6 +392,16 @@ impl LoadRecord {
     /// Host of an outage; `None` if the target has only one host.
     pub fn host_of(&self, outage: &Outage) -> Option<&str> {
         Some(self.hosts.get(outage.host?)?.host.as_str())
+    }
+
+    /// Whether the generator made most of a quantile of the response time, or its part is unknown.
+    pub fn is_generator_made(&self, quantile: f64, response_ns: u64) -> bool {
+        match &self.server_part {
+            Ok(server_part) => server_part
+                .quantile_ns(quantile)
+                .is_some_and(|server_ns| histogram::is_generator_made(response_ns as f64, server_ns as f64)),
+            Err(_) => !self.generator_made.is_empty(),
+        }
     }
 
     /// Summary of the response time, in which the values with more than half generator lateness are upper

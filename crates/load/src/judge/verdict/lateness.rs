@@ -8,13 +8,13 @@
 //! Percentiles of the two parts do not add up to those of their sum: the slow events of the generator and
 //! those of the server are not the same. So the part is subtracted event by event.
 
-use record::histogram::{Histogram, QUANTILES};
+use record::histogram::{Histogram, QUANTILES, is_generator_made};
 use record::verdict::Check;
 
 /// The quantile that is judged, if the sample is large enough.
 const JUDGED: f64 = 0.99;
 /// Maximum allowed share of the generator's part in a response.
-pub(crate) const PART_MAX: f64 = 0.5;
+const PART_MAX: f64 = 0.5;
 /// On `null:` the response is the generator's lateness; this much is the cost of sleeping on a good machine.
 const NOTHING_NS_MAX: f64 = 100_000.0;
 
@@ -25,14 +25,13 @@ pub fn generator_made(response: &Histogram, server_part: &Histogram) -> Vec<&'st
     let (Some(response), Some(server)) = (response.summary(), server_part.summary()) else {
         return Vec::new();
     };
-    let is_made = |response_ns: f64, server_ns: f64| response_ns - server_ns > PART_MAX * response_ns;
     let quantiles = QUANTILES.iter().zip(response.quantiles_ns).zip(server.quantiles_ns);
     let made =
-        quantiles.filter(|((_, response_ns), server_ns)| is_made(*response_ns as f64, *server_ns as f64));
+        quantiles.filter(|((_, of_ns), server_ns)| is_generator_made(*of_ns as f64, *server_ns as f64));
     let mut names: Vec<_> = made.map(|(((name, _), _), _)| *name).collect();
     let others =
         [("mean", response.mean_ns, server.mean_ns), ("max", response.max_ns as f64, server.max_ns as f64)];
-    names.extend(others.into_iter().filter(|(_, of, part)| is_made(*of, *part)).map(|(name, ..)| name));
+    names.extend(others.into_iter().filter(|(_, of, part)| is_generator_made(*of, *part)).map(|(name, ..)| name));
     names
 }
 
