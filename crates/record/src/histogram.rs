@@ -322,6 +322,11 @@ impl CensoredHistogram {
         self.at_least.add(&other.at_least);
     }
 
+    /// Number of values, known and censored.
+    pub fn count(&self) -> u64 {
+        self.known.count() + self.at_least.count()
+    }
+
     /// Known and censored values as one distribution, the censored ones at their lower bound.
     pub fn merged(&self) -> Histogram {
         let mut all = self.known.clone();

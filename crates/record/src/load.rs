@@ -433,7 +433,8 @@ pub struct Progress {
     /// Events due but not completed at the end of the interval.
     pub backlog: u64,
     /// Latency of the events that ended in the interval: response time, or service time in a closed loop.
-    pub latency: Histogram,
+    /// Events that timed out have the time that they had lasted, a lower bound.
+    pub latency: CensoredHistogram,
     /// Lateness of the same events; missing in a closed loop and outside of the measured phase.
     pub lateness: Maybe<Box<Histogram>>,
     /// Failed tries in the interval.

@@ -232,14 +232,13 @@ impl Books {
 
     /// The latency that the interval reports: response, or service in a closed loop. Events that timed out
     /// are in it with the time that they had lasted.
-    pub(crate) fn shown(&self, is_warmup: bool) -> Histogram {
+    pub(crate) fn shown(&self, is_warmup: bool) -> CensoredHistogram {
         let of = &self.interval;
         if is_warmup {
-            return Histogram::from(&of.warmup);
+            return Histogram::from(&of.warmup).into();
         }
-        let mut shown = Histogram::from(if self.is_open_loop { &of.response } else { &of.service });
-        of.at_least.add_to(&mut shown);
-        shown
+        let known = Histogram::from(if self.is_open_loop { &of.response } else { &of.service });
+        CensoredHistogram { known, at_least: Histogram::from(&of.at_least) }
     }
 
     /// Lateness of the events that the interval reports. Empty in a closed loop.
