@@ -72,7 +72,7 @@ pub(super) fn record(
     let mut unfinished =
         audit::unfinished(engine, until_ns, measured.looked_until_ns, is_logged, &mut scratch);
     // Events that ended late are not included yet: their operations are known.
-    let in_flight = unfinished.service_at_least.count();
+    let in_flight = unfinished.service_at_least.count() + books.event_counts.failed_late;
     let hung = hung(engine, &unfinished, measured);
     books.late.response.add_to(&mut unfinished.at_least);
     books.late.service.add_to(&mut unfinished.service_at_least);

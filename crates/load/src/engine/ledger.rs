@@ -40,6 +40,8 @@ pub(crate) struct Started {
     pub(crate) claim_ns: u64,
     /// Time at which the first byte was about to be sent.
     pub(crate) start_ns: u64,
+    /// No connection was free when it was due.
+    pub(crate) found_no_worker: bool,
 }
 
 /// The event that was in flight on a connection when it broke.
@@ -173,7 +175,7 @@ impl Ledger {
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
-        let Started { taken, claim_ns, start_ns } = *event;
+        let Started { taken, start_ns, .. } = *event;
         let host = engine.host_of(connection_slot);
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
         let is_open = counting.by == By::Due;
@@ -215,7 +217,7 @@ impl Ledger {
             }
             PhasePosition::Within => {
                 recorder.note_done(host);
-                recorder.event_counts.found_no_worker += u64::from(is_open && claim_ns > taken.due_ns);
+                recorder.event_counts.found_no_worker += u64::from(event.found_no_worker);
                 recorder.service.record(service_ns);
                 if is_open {
                     recorder.response.record(response_ns);
@@ -258,13 +260,17 @@ impl Ledger {
             PhasePosition::CarriedOut => {
                 note_begun_late(recorder, event, end_ns, server_ns);
                 recorder.event_counts.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
+                match failure.operation {
+                    Some(operation) => recorder.late.operations[operation].record(end_ns - event.start_ns),
+                    // It may have been in any.
+                    None => recorder.event_counts.failed_late += 1,
+                }
                 note_late(recorder, row(event, end_ns, &[], Fate::Unfinished), false);
             }
             PhasePosition::CarriedIn | PhasePosition::Within => {
                 recorder.log.push(row(event, end_ns, &[], Fate::Failed));
                 recorder.note_failed(host);
-                recorder.event_counts.found_no_worker +=
-                    u64::from(is_open && event.claim_ns > event.taken.due_ns);
+                recorder.event_counts.found_no_worker += u64::from(event.found_no_worker);
                 let is_timeout = failure.class == FailureClass::Timeout;
                 if is_timeout && !is_open {
                     recorder.event_counts.held_ns += counting.inside_ns(event.start_ns, end_ns);

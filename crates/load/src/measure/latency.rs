@@ -226,6 +226,8 @@ pub(crate) struct EventCounts {
     pub(crate) ended_late: u64,
     /// Part of `ended_late` that succeeded.
     pub(crate) drained: u64,
+    /// Part of `ended_late` that failed in an operation that is not known.
+    pub(crate) failed_late: u64,
     /// Time of the phase that connections spent with events that ended after it without success, and in a
     /// closed loop with those that timed out.
     pub(crate) held_ns: u64,
@@ -255,6 +257,7 @@ impl EventCounts {
         self.warmup_done += other.warmup_done;
         self.ended_late += other.ended_late;
         self.drained += other.drained;
+        self.failed_late += other.failed_late;
         self.held_ns += other.held_ns;
         self.lost_ns += other.lost_ns;
         self.closed_ns += other.closed_ns;

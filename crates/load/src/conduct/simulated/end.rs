@@ -26,6 +26,22 @@ fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
 }
 
 #[test]
+fn an_event_that_fails_after_the_phase_may_have_been_in_any_operation() {
+    for pace in [Loop::open(10.0), Loop::CLOSED] {
+        let record = simulate(settings(pace, 1), |scene| match scene.now_ns {
+            ..900_000_000 => (100 * MS, Ok(())),
+            _ => (150 * MS, Err(FailureClass::Application)),
+        });
+        assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
+        let operation = &record.operations["serve"];
+        assert_eq!((operation.service.at_least.count(), operation.in_flight), (0, 1));
+        let bounds = record.service.summary().unwrap().lower_bounds;
+        assert_eq!(operation.summary().unwrap().lower_bounds, bounds);
+        assert!(bounds.contains(&"p95"), "{bounds:?}");
+    }
+}
+
+#[test]
 fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations() {
     let hang = |scene: &Scene<'_>| match scene.now_ns {
         ..SECOND => (MS, Ok(())),

@@ -433,7 +433,9 @@ impl EventLoop {
             self.build(link, &taken);
         }
         let start_ns = if claim_ns.is_some() { self.engine.clock.now_ns() } else { taken.due_ns };
-        let started = Started { taken, claim_ns: claim_ns.unwrap_or(taken.due_ns), start_ns };
+        let claim_ns = claim_ns.unwrap_or(taken.due_ns);
+        let found_no_worker = claim_ns > taken.due_ns;
+        let started = Started { taken, claim_ns, start_ns, found_no_worker };
         self.ledger.begun(self.first_slot + link, &started);
         let tries_left = self.engine.settings.retries_max;
         let event = Pending { started, try_start_ns: start_ns, tries_left, is_tried: can_ask, is_hit: false };
