@@ -2,6 +2,7 @@
 
 mod closed_rate;
 mod end;
+mod loops;
 mod open_rate;
 mod outages;
 mod rates;

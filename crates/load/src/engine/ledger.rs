@@ -38,7 +38,7 @@ pub(crate) struct Started {
     pub(crate) taken: Taken,
     /// Time at which the connection was free and the event was taken.
     pub(crate) claim_ns: u64,
-    /// Time at which the first byte was about to be sent.
+    /// Time at which its request was about to be built and sent.
     pub(crate) start_ns: u64,
     /// No connection was free when it was due.
     pub(crate) found_no_worker: bool,
