@@ -156,7 +156,10 @@ pub fn write_hgrm(
         writeln!(out, "#[Unfinished = {unfinished:9}, lines marked >=, mean and maximum are lower bounds]")?;
     }
     if has_made {
-        writeln!(out, "#[Generator = lines marked <= are mostly its delay: upper bounds; ~ marks neither bound]")?;
+        writeln!(
+            out,
+            "#[Generator = lines marked <= are mostly its delay: upper bounds; ~ marks neither bound]"
+        )?;
     }
     writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;
     writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", ms(max), hdr.len())?;
@@ -350,7 +353,8 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let mark_at = |least: f64| {
             let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-            let mut at = lines.filter(|fields| fields.get(1).and_then(|f| f.parse().ok()).is_some_and(|q: f64| q >= least));
+            let mut at = lines
+                .filter(|fields| fields.get(1).and_then(|f| f.parse().ok()).is_some_and(|q: f64| q >= least));
             at.next().unwrap().get(4).map(|mark| (*mark).to_owned())
         };
         assert_eq!(mark_at(0.5), None);

@@ -130,7 +130,8 @@ fn maker_of_testdata() {
     let log = fs::File::create(Path::new(&dir).join("latency.hlog")).unwrap();
     hlog::write(run.load.as_ref().unwrap(), &Spool::temporary(), run.header.anchor, &mut &log).unwrap();
     let text = fs::File::create(Path::new(&dir).join("service.hgrm")).unwrap();
-    hlog::write_hgrm(&run.load.as_ref().unwrap().service.known.clone().into(), |_, _| false, &mut &text).unwrap();
+    hlog::write_hgrm(&run.load.as_ref().unwrap().service.known.clone().into(), |_, _| false, &mut &text)
+        .unwrap();
     let keep = |run: &Run| {
         let mut writer = archive.begin(&run.header).unwrap();
         writer.add_file("server.log", &mut &b"ready for connections\n"[..]).unwrap();

@@ -97,7 +97,9 @@ fn delayed(port: u16, by: Duration) -> u16 {
         for client in listener.incoming() {
             thread::spawn(move || {
                 thread::sleep(by);
-                let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else { return };
+                let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else {
+                    return;
+                };
                 let pass_on = |mut from: TcpStream, mut to: TcpStream| {
                     let _ = to.set_nodelay(true);
                     let _ = std::io::copy(&mut from, &mut to);
@@ -117,8 +119,12 @@ fn the_time_to_replace_a_connection_after_goaway_is_in_no_service_time() {
     let Some((_server, port)) = start() else { return };
     let by = Duration::from_millis(500);
     let closed = LoadSettings { events_max: Some(600), ..asked(delayed(port, by), "/answer", 10) };
-    let open =
-        LoadSettings { pace: support::jittered(200.0), events_max: None, time: Duration::from_secs(3), ..closed.clone() };
+    let open = LoadSettings {
+        pace: support::jittered(200.0),
+        events_max: None,
+        time: Duration::from_secs(3),
+        ..closed.clone()
+    };
     for settings in [closed, open] {
         let record = run(&settings);
         assert_books(&record);

@@ -193,7 +193,8 @@ fn numbers(interval: &Value, age_s: Option<u64>) -> Vec<(&'static str, String)> 
     let time = |of: &str, name: &str| {
         let Some(ns) = interval[of][name].as_u64() else { return "-".to_owned() };
         // Events that timed out could raise it.
-        let is_lower = interval[of]["lower_bounds"].as_array().is_some_and(|all| all.iter().any(|of| of == name));
+        let is_lower =
+            interval[of]["lower_bounds"].as_array().is_some_and(|all| all.iter().any(|of| of == name));
         format!("{}{}", if is_lower { ">= " } else { "" }, duration(ns))
     };
     let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());

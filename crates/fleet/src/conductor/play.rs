@@ -334,7 +334,10 @@ mod tests {
             assert_eq!(progress.latency.count(), 200, "open loop: {is_open}");
             let summary = progress.latency.summary().unwrap();
             assert!(summary.quantile_ns(3).unwrap() >= 999_000_000, "{summary:?}");
-            assert!(summary.lower_bounds.contains(&"p99") && !summary.lower_bounds.contains(&"p95"), "{summary:?}");
+            assert!(
+                summary.lower_bounds.contains(&"p99") && !summary.lower_bounds.contains(&"p95"),
+                "{summary:?}"
+            );
         }
     }
 

@@ -246,7 +246,8 @@ mod tests {
     fn a_percentile_of_the_whole_may_be_the_generators_although_none_of_an_agent_is() {
         let of = |values: &[(u64, u64)]| -> Histogram { values.iter().copied().collect() };
         // The first agent's p98 is its generator's and its p99 the server's; the other agent is fast.
-        let first = (of(&[(1_000_000, 9_700), (10_000_000, 300)]), of(&[(1_000_000, 9_850), (10_000_000, 150)]));
+        let first =
+            (of(&[(1_000_000, 9_700), (10_000_000, 300)]), of(&[(1_000_000, 9_850), (10_000_000, 150)]));
         let other = of(&[(1_000_000, 10_000)]);
         assert!(!load::generator_made(&first.0, &first.1).contains(&"p99"));
         let (response, part) = (plain(vec![&first.0, &other]), plain(vec![&first.1, &other]));

@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_whole_that_is_late_although_no_agent_is_says_so() {
-        let check = |ok, text: &str| Check { name: "lateness", ok, found: 0.0, limit: 0.0, text: text.to_owned() };
+        let check =
+            |ok, text: &str| Check { name: "lateness", ok, found: 0.0, limit: 0.0, text: text.to_owned() };
         let verdicts = |ok| [("a1".to_owned(), Verdict::of(vec![check(ok, "of one")]))];
         for (of_agent, whole, expected) in [
             (true, None, "agent a1: of one"),

@@ -46,19 +46,16 @@ impl Pauses {
     /// count. Returns beginning and end of the stop, if it was one.
     ///
     /// - `waited_ns`: time for which the conductor waited for a CPU meanwhile; `None` if unknown.
-    fn note(
-        &mut self,
-        asked_ns: u64,
-        woke_ns: u64,
-        waited_ns: Option<u64>,
-    ) -> Option<(u64, u64)> {
+    fn note(&mut self, asked_ns: u64, woke_ns: u64, waited_ns: Option<u64>) -> Option<(u64, u64)> {
         let late_ns = woke_ns.saturating_sub(asked_ns);
         let may_be_starved = late_ns < STARVED_NS_MIN;
         let waited_ns = waited_ns.unwrap_or(if may_be_starved { late_ns } else { 0 });
         let stopped_ns = late_ns.saturating_sub(waited_ns);
         let stop = (stopped_ns >= STOP_NS_MIN).then_some((asked_ns, asked_ns + stopped_ns));
-        let counted_until_ns = if may_be_starved { stop.map_or(asked_ns, |(_, end_ns)| end_ns) } else { woke_ns };
-        let (from_ns, until_ns) = (asked_ns.max(self.phase_ns.start), counted_until_ns.min(self.phase_ns.end));
+        let counted_until_ns =
+            if may_be_starved { stop.map_or(asked_ns, |(_, end_ns)| end_ns) } else { woke_ns };
+        let (from_ns, until_ns) =
+            (asked_ns.max(self.phase_ns.start), counted_until_ns.min(self.phase_ns.end));
         self.total_ns += until_ns.saturating_sub(from_ns);
         stop
     }

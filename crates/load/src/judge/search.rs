@@ -18,7 +18,6 @@ use record::load::{LatePolicy, LoadRecord, Schedule};
 use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic, Try};
 use record::verdict::Check;
 
-
 /// Maximum ratio, at the end, between a rate that breaks the promise and one that keeps it; or the rates
 /// differ by one event of a run, if that is more.
 const RESOLUTION: f64 = 1.01;
@@ -528,7 +527,9 @@ fn is_made(record: &LoadRecord, response: &Histogram, statistic: Statistic) -> b
     let summary_name = statistic.to_string().replace('.', "_");
     let server_ns = || value_ns(record.server_part.as_ref().ok()?, statistic);
     record.generator_made.contains(&summary_name.as_str())
-        || value_ns(response, statistic).zip(server_ns()).is_some_and(|(of, part)| is_generator_made(of, part))
+        || value_ns(response, statistic)
+            .zip(server_ns())
+            .is_some_and(|(of, part)| is_generator_made(of, part))
 }
 
 fn value_ns(histogram: &Histogram, statistic: Statistic) -> Option<f64> {

@@ -347,7 +347,11 @@ mod tests {
         assert_eq!(value["latency_ns"]["lower_bounds"], json!([]));
         shown.latency.at_least.record_n(500_000_000, 3);
         let value = progress(&shown);
-        assert_eq!(value["latency_ns"]["lower_bounds"], json!(["p99", "p99_9", "p99_99", "mean", "max"]), "{value}");
+        assert_eq!(
+            value["latency_ns"]["lower_bounds"],
+            json!(["p99", "p99_9", "p99_99", "mean", "max"]),
+            "{value}"
+        );
         // One event of 200 was late: its p99 is that of the others.
         shown.lateness = Ok(Box::new([(1_000, 199), (400_000_000, 1)].into_iter().collect()));
         let late = &progress(&shown)["lateness_ns"];

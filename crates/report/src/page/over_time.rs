@@ -50,7 +50,8 @@ impl Stretch {
     /// A quantile in words, with its bound.
     fn told(&self, quantile: f64) -> String {
         let Some(ns) = self.quantile_ns(quantile) else { return "-".to_owned() };
-        let below: u64 = self.at_least.buckets().filter(|(lowest_ns, _)| *lowest_ns <= ns).map(|(_, n)| n).sum();
+        let below: u64 =
+            self.at_least.buckets().filter(|(lowest_ns, _)| *lowest_ns <= ns).map(|(_, n)| n).sum();
         let known = self.latencies.count_at_or_below(ns) - below;
         let is_lower = (known as f64) < quantile * self.latencies.count() as f64;
         format!("{}{}", Bound::of(is_lower, false).mark(), latency(ns as f64))
@@ -238,7 +239,11 @@ mod tests {
         let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 1_000_000_000);
         let found = Stretch::of(&intervals);
         let told = [0.5, 0.99, 1.0].map(|quantile| found.told(quantile).starts_with(">="));
-        assert_eq!((found.latencies.count(), told), (200, [false, true, true]), "they may end at any later time");
+        assert_eq!(
+            (found.latencies.count(), told),
+            (200, [false, true, true]),
+            "they may end at any later time"
+        );
         let mut slices = slices;
         slices[1].histogram = [(1_000_000_000, 3)].into_iter().collect();
         let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 1_000_000_000);

@@ -174,8 +174,7 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
 /// Column of the text in the short form.
 const BRIEF: usize = 11;
 /// Explains the mark of percentiles that are not the target's.
-const GENERATOR_MADE: &str =
-    "<= marks a response that is mostly the generator's own delay, or of which that part is unknown: the server's part \
+const GENERATOR_MADE: &str = "<= marks a response that is mostly the generator's own delay, or of which that part is unknown: the server's part \
      is shorter. ~ marks one that unfinished events could raise as well.";
 /// Lateness of the generator that is counted event by event.
 const LATE_NS: u64 = 1_000_000;

@@ -59,8 +59,12 @@ fn the_time_to_build_a_request_is_service_in_a_loop_as_on_a_thread() {
     };
     let driver: Arc<dyn Driver> = Arc::new(Server(Arc::new(simulation)));
     let settings = LoadSettings { connections: Some(1), ..settings(Loop::open(0.5), 4) };
-    let engine =
-        Engine::new(settings, Arc::from([]), Arc::new(Hosts::one(driver)), Arc::<JumpingClock>::clone(&clock));
+    let engine = Engine::new(
+        settings,
+        Arc::from([]),
+        Arc::new(Hosts::one(driver)),
+        Arc::<JumpingClock>::clone(&clock),
+    );
     let engine = Arc::new(engine);
     let start_ns = clock.now_ns() + 5 * MS;
     engine.begin(Timeline::new(&engine.settings, &engine.recorded, &engine.share, start_ns, CHANGES));

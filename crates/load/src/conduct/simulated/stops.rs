@@ -58,7 +58,9 @@ fn pauses_that_explain_what_is_missing_come_before_the_rate() {
         pace: Loop::Open(OpenLoop { late: LatePolicy::Drop, ..OpenLoop::plain(60.0) }),
         ..settings(Loop::open(60.0), 30)
     };
-    for (paused_s, skipped, is_named) in [(1.0, 60, true), (1.0, 90, true), (1.0, 200, false), (0.0, 60, false)] {
+    for (paused_s, skipped, is_named) in
+        [(1.0, 60, true), (1.0, 90, true), (1.0, 200, false), (0.0, 60, false)]
+    {
         let counts = Counts { planned: 1_800, done: 1_800 - skipped, skipped, ..Counts::default() };
         let findings = Findings { paused_s, ..super::end::findings(&settings, &counts, 60.0) };
         let checks = verdict::checks(&findings);

@@ -455,7 +455,9 @@ mod tests {
         ] {
             assert_eq!(heard(pieces), (true, true), "{pieces:?}");
         }
-        for input in [&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], b"HTTP/1.1 40x", b"hello", b"\r\n"] {
+        for input in
+            [&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], b"HTTP/1.1 40x", b"hello", b"\r\n"]
+        {
             assert_eq!(heard(&[input]), (false, false), "{input:?}");
         }
     }

@@ -31,7 +31,9 @@ pub fn generator_made(response: &Histogram, server_part: &Histogram) -> Vec<&'st
     let mut names: Vec<_> = made.map(|(((name, _), _), _)| *name).collect();
     let others =
         [("mean", response.mean_ns, server.mean_ns), ("max", response.max_ns as f64, server.max_ns as f64)];
-    names.extend(others.into_iter().filter(|(_, of, part)| is_generator_made(*of, *part)).map(|(name, ..)| name));
+    names.extend(
+        others.into_iter().filter(|(_, of, part)| is_generator_made(*of, *part)).map(|(name, ..)| name),
+    );
     names
 }
 
@@ -112,7 +114,11 @@ mod tests {
     fn a_p99_that_is_mostly_lateness_is_invalid_at_any_rate() {
         let (response, server) = both(&[(195_000, 5_000, 980), (200_000, 24_000_000, 20)]);
         let found = check(&response, &server, false).unwrap();
-        assert!(!found.ok && found.text.contains("24.0 ms") && found.text.contains("(99 %)"), "{}", found.text);
+        assert!(
+            !found.ok && found.text.contains("24.0 ms") && found.text.contains("(99 %)"),
+            "{}",
+            found.text
+        );
         // 0.11 of 0.6 ms.
         let found = check(&of(&[(600_000, 1_000)]), &of(&[(490_000, 1_000)]), false).unwrap();
         assert!(found.ok && found.text.contains("110 us of the p99 of 600 us (18 %)"), "{}", found.text);

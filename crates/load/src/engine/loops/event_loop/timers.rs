@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Approach, EventLoop};
 use super::link::State;
+use super::{Approach, EventLoop};
 use crate::connection::{Failure, FailureClass};
 use crate::net::{CONNECT_TIMEOUT, timed_out};
 
