@@ -22,15 +22,13 @@ pub(super) fn sum(
     measured_from_ns: u64,
     measured: Duration,
 ) -> LoadRecord {
-    let mut counts = Counts::default();
-    let mut errors = ErrorCounts::default();
-    let mut service = CensoredHistogram::default();
-    let mut failure = Histogram::new();
+    let (mut counts, mut errors) = (Counts::default(), ErrorCounts::default());
+    let (mut service, mut failure) = (CensoredHistogram::default(), Histogram::new());
     let mut operations: BTreeMap<String, Operation> = BTreeMap::new();
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     let mut hosts: Vec<OfHost> = Vec::new();
     let mut outages: Vec<Outage> = Vec::new();
-    let (mut samples, mut generator_made) = (Vec::new(), Vec::new());
+    let mut samples = Vec::new();
     for record in records {
         add_counts(&mut counts, &record.counts);
         add_errors(&mut errors, &record.errors);
@@ -43,7 +41,6 @@ pub(super) fn sum(
         record.hosts.iter().for_each(|host| add_host(&mut hosts, host));
         outages.extend_from_slice(&record.outages);
         samples.extend(record.error_samples.iter().filter(|text| !text.is_empty()).cloned());
-        generator_made.extend_from_slice(&record.generator_made);
     }
     samples.sort();
     samples.dedup();
@@ -52,7 +49,8 @@ pub(super) fn sum(
     let first = records.first().expect("a fleet has agents");
     let response = all(records, |r| r.response.as_ref(), censored);
     let server_part = all(records, |r| r.server_part.as_ref(), plain);
-    let generator_made = made(&response, &server_part, generator_made);
+    let of_agents = records.iter().flat_map(|record| record.generator_made.iter().copied());
+    let generator_made = made(&response, &server_part, of_agents);
     LoadRecord {
         settings: settings.clone(),
         server_version: version.map_or_else(|| first.server_version.clone(), Ok),
@@ -94,14 +92,15 @@ pub(super) fn sum(
 fn made(
     response: &Maybe<CensoredHistogram>,
     server_part: &Maybe<Histogram>,
-    mut of_agents: Vec<&'static str>,
+    of_agents: impl Iterator<Item = &'static str>,
 ) -> Vec<&'static str> {
     if let (Ok(response), Ok(server_part)) = (response, server_part) {
         return load::generator_made(&response.merged(), server_part);
     }
-    of_agents.sort_unstable();
-    of_agents.dedup();
-    of_agents
+    let mut names: Vec<_> = of_agents.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The check of the lateness of the whole, if it fails.
@@ -252,9 +251,9 @@ mod tests {
         assert!(!load::generator_made(&first.0, &first.1).contains(&"p99"));
         let (response, part) = (plain(vec![&first.0, &other]), plain(vec![&first.1, &other]));
         let response = Ok(response.into());
-        assert!(made(&response, &Ok(part), Vec::new()).contains(&"p99"));
+        assert!(made(&response, &Ok(part), std::iter::empty()).contains(&"p99"));
         let unknown = Err(record::missing::Missing::because("it was lost"));
-        assert_eq!(made(&response, &unknown, vec!["p99", "max", "p99"]), ["max", "p99"]);
+        assert_eq!(made(&response, &unknown, ["p99", "max", "p99"].into_iter()), ["max", "p99"]);
     }
 
     #[test]

@@ -256,8 +256,8 @@ pub fn hosts(hosts: &[OfHost]) -> Option<Check> {
 /// A closed loop offers nothing while the generator stands still, and the events in flight take as much
 /// longer: neither is the server's doing.
 ///
-/// In an open loop events are due meanwhile, and `lateness` judges the latencies. If the load fell behind, the
-/// pauses are the cause if they are at least half of what is missing: `--late drop` loses the events of a
+/// In an open loop events are due meanwhile, and `lateness` judges the latencies. If the load fell behind,
+/// the pauses are the cause if they are at least half of what is missing: `--late drop` loses the events of a
 /// pause, and a pause at the end leaves a backlog.
 ///
 /// - `missing`: the share of an open loop's events that were not done in time, if it fell behind.

@@ -25,7 +25,7 @@ fn a_stop_of_the_generator_in_an_open_loop_is_not_the_servers() {
     assert!(record.counts.balance() && record.counts.done == record.counts.planned, "{:?}", record.counts);
     let response = record.response.as_ref().unwrap().merged();
     assert!(response.quantile_ns(0.99) > Some(400 * MS), "the events that were due meanwhile waited");
-    // All of it is the generator's: neither the stop nor the wait for the events that it held up is the server's.
+    // All of it is the generator's: the stop, and the wait for the events that it held up.
     let server_part = record.server_part.as_ref().unwrap();
     assert_eq!(server_part.count(), response.count());
     assert_near(server_part.quantile_ns(1.0), 10 * MS);
