@@ -359,7 +359,7 @@ mod tests {
         assert!(few.contains(" p50_ns=30 ") && !few.contains("p99_ns"), "{few}");
         let many = told(100, 0);
         assert!(many.contains(" p50_ns=50 p99_ns=99 errors"), "{many}");
-        // What timed out lasted longer than it is told.
+        // Events that timed out lasted longer than that.
         let timed_out = told(97, 3);
         assert!(timed_out.contains(" p50_ns=50 p99_ns=1000 lower_bounds=p99 errors"), "{timed_out}");
     }

@@ -235,7 +235,7 @@ pub fn bound_name(word: &str) -> Option<&'static str> {
     bound_names().find(|name| *name == word)
 }
 
-/// How a printed number and the true value relate.
+/// Relation of a printed number to the true value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// The number is the value.

@@ -22,7 +22,7 @@ pub(crate) struct Unfinished {
     pub(crate) service_at_least: Histogram,
     /// Wait so far, of those that had not begun.
     pub(crate) wait_at_least: Histogram,
-    /// Those that had begun. Empty in a closed loop.
+    /// The events that had begun. Empty in a closed loop.
     pub(crate) begun: Vec<BegunTimes>,
     /// Time of the measured phase that connections spent with events that never ended.
     pub(crate) held_ns: u64,

@@ -40,7 +40,7 @@ pub(crate) struct Started {
     pub(crate) claim_ns: u64,
     /// Time at which its request was about to be built and sent.
     pub(crate) start_ns: u64,
-    /// No connection was free when it was due.
+    /// Whether no connection was free when it was due.
     pub(crate) found_no_worker: bool,
 }
 

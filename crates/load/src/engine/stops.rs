@@ -1,8 +1,8 @@
 //! The times for which the whole generator stood still, as the workers see them.
 //!
 //! An event in service while the generator is stopped takes longer, and no stamp of it says why. The
-//! conductor notices a stop by a sleep of its own that ends too late, and notes it here. The worker whose
-//! event ends reads it; of a stop that has just ended it may know before the conductor does.
+//! conductor notices a stop by its own sleep that ends too late, and notes it here. The worker with the
+//! event that ends reads it; of a stop that has just ended it may know before the conductor does.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
