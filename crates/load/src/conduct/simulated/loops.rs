@@ -80,7 +80,7 @@ fn the_time_to_build_a_request_is_service_in_a_loop_as_on_a_thread() {
     answers.join().unwrap();
 
     let mut recorder = reader.close().unwrap();
-    let mut histogram = |tally| {
+    let histogram = |tally| {
         let mut sum = Sum::new();
         sum.take(tally);
         Histogram::from(&sum)
