@@ -100,8 +100,8 @@ fn assert_tells_its_lateness(record: &LoadRecord) {
     assert!((check.limit - 0.5 * at(&response, 0.99)).abs() < 1.0, "{about}");
     assert!(check.found <= check.limit || record.verdict.state == Validity::Invalid, "{about}");
     // The server's part lacks the lateness, and the waits that it caused.
-    let mean_ns = |of: &Histogram| of.summary().unwrap().mean_ns;
-    assert!(mean_ns(server_part) <= 1.001 * (mean_ns(&response) - mean_ns(late)), "{about}");
+    let sum_ns = |of: &Histogram| of.summary().map_or(0.0, |s| s.mean_ns * s.count as f64);
+    assert!(sum_ns(server_part) <= sum_ns(&response) - sum_ns(late) + 0.002 * sum_ns(&response), "{about}");
     for (name, quantile) in QUANTILES {
         let is_made = at(server_part, quantile) < 0.5 * at(&response, quantile);
         assert_eq!(record.generator_made.contains(&name), is_made, "{name} {about}");
