@@ -28,7 +28,8 @@ impl Pauses {
     /// Sleeps until `asked_ns`, and tells the workers of a stop meanwhile.
     pub(super) fn sleep(&mut self, engine: &Engine, asked_ns: u64) {
         let waited_before = client::waited_ns();
-        engine.stops.sleep(asked_ns);
+        let slept_ns = engine.clock.now_ns();
+        engine.stops.sleep(slept_ns, asked_ns);
         engine.clock.sleep_until_ns(asked_ns);
         let woke_ns = engine.clock.now_ns();
         let is_late = woke_ns >= asked_ns.saturating_add(STOP_NS_MIN);
@@ -39,21 +40,20 @@ impl Pauses {
         } else {
             None
         };
-        engine.stops.wake(stop);
+        engine.stops.wake(stop.map(|end_ns| (slept_ns, end_ns)));
     }
 
     /// Notes a sleep that was to end at `asked_ns` and ended at `woke_ns`; time outside the phase does not
-    /// count. Returns beginning and end of the stop, if it was one.
+    /// count. Returns the end of the stop, if it was one.
     ///
     /// - `waited_ns`: time for which the conductor waited for a CPU meanwhile; `None` if unknown.
-    fn note(&mut self, asked_ns: u64, woke_ns: u64, waited_ns: Option<u64>) -> Option<(u64, u64)> {
+    fn note(&mut self, asked_ns: u64, woke_ns: u64, waited_ns: Option<u64>) -> Option<u64> {
         let late_ns = woke_ns.saturating_sub(asked_ns);
         let may_be_starved = late_ns < STARVED_NS_MIN;
         let waited_ns = waited_ns.unwrap_or(if may_be_starved { late_ns } else { 0 });
         let stopped_ns = late_ns.saturating_sub(waited_ns);
-        let stop = (stopped_ns >= STOP_NS_MIN).then_some((asked_ns, asked_ns + stopped_ns));
-        let counted_until_ns =
-            if may_be_starved { stop.map_or(asked_ns, |(_, end_ns)| end_ns) } else { woke_ns };
+        let stop = (stopped_ns >= STOP_NS_MIN).then_some(asked_ns + stopped_ns);
+        let counted_until_ns = if may_be_starved { stop.unwrap_or(asked_ns) } else { woke_ns };
         let (from_ns, until_ns) =
             (asked_ns.max(self.phase_ns.start), counted_until_ns.min(self.phase_ns.end));
         self.total_ns += until_ns.saturating_sub(from_ns);
@@ -101,7 +101,7 @@ mod tests {
         let (mut stopped, mut busy, mut unknown) = (pauses(), pauses(), pauses());
         for cycle in 10..50 {
             let (asked_ns, woke_ns) = ((100 * cycle + 40) * MS, 100 * (cycle + 1) * MS);
-            assert_eq!(stopped.note(asked_ns, woke_ns, Some(MS)), Some((asked_ns, woke_ns - MS)));
+            assert_eq!(stopped.note(asked_ns, woke_ns, Some(MS)), Some(woke_ns - MS));
             assert_eq!(busy.note(asked_ns, woke_ns, Some(55 * MS)), None);
             assert_eq!(unknown.note(asked_ns, woke_ns, None), None);
         }

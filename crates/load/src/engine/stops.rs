@@ -3,6 +3,9 @@
 //! An event in service while the generator is stopped takes longer, and no stamp of it says why. The
 //! conductor notices a stop by its own sleep that ends too late, and notes it here. The worker with the
 //! event that ends reads it; of a stop that has just ended it may know before the conductor does.
+//!
+//! A stop may have begun at any time of that sleep. The whole sleep counts as the stop: the generator's part
+//! of a response is an upper bound.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -14,7 +17,9 @@ const STOPS_MAX: usize = 64;
 /// The newest stops, and the present sleep of the conductor. Only the conductor writes.
 #[derive(Debug)]
 pub(crate) struct Stops {
-    /// Time at which the conductor's sleep is to end; `u64::MAX` while it does not sleep.
+    /// Beginning of the conductor's sleep.
+    slept_ns: AtomicU64,
+    /// Time at which it is to end; `u64::MAX` while the conductor does not sleep.
     asked_ns: AtomicU64,
     /// End of the newest stop.
     last_until_ns: AtomicU64,
@@ -32,6 +37,7 @@ struct Stop {
 impl Default for Stops {
     fn default() -> Self {
         Self {
+            slept_ns: AtomicU64::new(0),
             asked_ns: AtomicU64::new(u64::MAX),
             last_until_ns: AtomicU64::new(0),
             stops: std::array::from_fn(|_| Stop::default()),
@@ -41,8 +47,9 @@ impl Default for Stops {
 }
 
 impl Stops {
-    /// Notes that the conductor sleeps until `asked_ns`.
-    pub(crate) fn sleep(&self, asked_ns: u64) {
+    /// Notes that the conductor sleeps from `now_ns` until `asked_ns`.
+    pub(crate) fn sleep(&self, now_ns: u64, asked_ns: u64) {
+        self.slept_ns.store(now_ns, Ordering::Relaxed);
         self.asked_ns.store(asked_ns, Ordering::Release);
     }
 
@@ -66,11 +73,14 @@ impl Stops {
         let asked_ns = self.asked_ns.load(Ordering::Acquire);
         let last_until_ns = self.last_until_ns.load(Ordering::Acquire);
         // A sleep that is over this long, and no conductor that woke: a stop has just ended.
-        let is_over = asked_ns >= last_until_ns && until_ns >= asked_ns.saturating_add(STOP_NS_MIN);
+        let is_over = until_ns >= asked_ns.saturating_add(STOP_NS_MIN);
         if from_ns >= last_until_ns && !is_over {
             return 0;
         }
-        let present_ns = if is_over { until_ns - from_ns.max(asked_ns).min(until_ns) } else { 0 };
+        let slept_ns = self.slept_ns.load(Ordering::Relaxed);
+        // The conductor may have woken meanwhile, and noted the stop.
+        let is_present = is_over && slept_ns >= last_until_ns;
+        let present_ns = if is_present { until_ns.saturating_sub(from_ns.max(slept_ns)) } else { 0 };
         present_ns + self.past_within_ns(from_ns, until_ns)
     }
 
@@ -113,13 +123,13 @@ mod tests {
     #[test]
     fn a_stop_that_has_just_ended_is_known_before_the_conductor_wakes() {
         let stops = Stops::default();
-        stops.sleep(1_000 * MS);
+        stops.sleep(950 * MS, 1_000 * MS);
         assert_eq!(stops.within_ns(0, 1_009 * MS), 0, "a wake-up may be late");
-        assert_eq!(stops.within_ns(0, 2_000 * MS), 1_000 * MS);
+        assert_eq!(stops.within_ns(0, 2_000 * MS), 1_050 * MS, "since the conductor slept");
         assert_eq!(stops.within_ns(1_500 * MS, 2_000 * MS), 500 * MS);
-        stops.wake(Some((1_000 * MS, 2_000 * MS)));
-        assert_eq!(stops.within_ns(0, 2_001 * MS), 1_000 * MS);
-        stops.sleep(2_050 * MS);
+        stops.wake(Some((950 * MS, 2_000 * MS)));
+        assert_eq!(stops.within_ns(0, 2_001 * MS), 1_050 * MS);
+        stops.sleep(2_000 * MS, 2_050 * MS);
         assert_eq!(stops.within_ns(2_000 * MS, 2_040 * MS), 0);
         assert_eq!(stops.within_ns(1_900 * MS, 2_040 * MS), 100 * MS);
     }
