@@ -555,7 +555,7 @@ impl<'a> Conductor<'a> {
             achieved_per_s: (after.done - before.done) as f64 / interval_s,
             backlog: due
                 .map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(event_counts.ended())),
-            latency: self.books.shown(phase != Phase::Measure),
+            latency: Box::new(self.books.shown(phase != Phase::Measure)),
             lateness: match (due, phase) {
                 (None, _) => Err(closed_loop()),
                 (Some(_), Phase::Measure) => Ok(Box::new(self.books.lateness())),

@@ -345,10 +345,10 @@ mod tests {
                 offered_per_s: Ok(60.0),
                 achieved_per_s: 60.0,
                 backlog: 0,
-                latency: CensoredHistogram {
+                latency: Box::new(CensoredHistogram {
                     known: (1..=events).map(|ns| (ns, 1)).collect(),
                     at_least: std::iter::once((1_000, timeouts)).filter(|(_, n)| *n > 0).collect(),
-                },
+                }),
                 lateness: Ok(Box::default()),
                 errors: 0,
                 outage: false,

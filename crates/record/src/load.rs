@@ -434,7 +434,7 @@ pub struct Progress {
     pub backlog: u64,
     /// Latency of the events that ended in the interval: response time, or service time in a closed loop.
     /// Events that timed out have the time that they had lasted, a lower bound.
-    pub latency: CensoredHistogram,
+    pub latency: Box<CensoredHistogram>,
     /// Lateness of the same events; missing in a closed loop and outside of the measured phase.
     pub lateness: Maybe<Box<Histogram>>,
     /// Failed tries in the interval.

@@ -343,14 +343,14 @@ fn progress_reads_as_recorded() {
         offered_per_s: Ok(500.0),
         achieved_per_s: 499.98,
         backlog: 2,
-        latency: latency.clone().into(),
+        latency: Box::new(latency.clone().into()),
         lateness: Ok(Box::new(latency.clone())),
         errors: 0,
         outage,
     };
     let mut closed = line(3.0, Phase::Measure, false);
     closed.offered_per_s = Err(Missing::because("a closed loop"));
-    closed.latency = CensoredHistogram::default();
+    closed.latency = Box::default();
     let lines = [
         line(1.0, Phase::Warmup, false),
         line(2.0, Phase::Measure, true),
@@ -374,7 +374,7 @@ fn a_line_of_progress_marks_what_timed_out_as_a_lower_bound() {
         offered_per_s: Ok(100.0),
         achieved_per_s: 97.0,
         backlog: 0,
-        latency: CensoredHistogram { known, at_least },
+        latency: Box::new(CensoredHistogram { known, at_least }),
         lateness: Err(Missing::because("not of interest")),
         errors: 3,
         outage: false,

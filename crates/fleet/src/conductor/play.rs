@@ -258,7 +258,7 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
         offered_per_s: offered.ok_or_else(no_due_times),
         achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
         backlog: shown.iter().map(|shown| shown.backlog).fold(0, u64::saturating_add),
-        latency,
+        latency: Box::new(latency),
         lateness: if is_open { Ok(Box::new(lateness)) } else { Err(no_due_times()) },
         errors: shown.iter().map(|shown| shown.errors).fold(0, u64::saturating_add),
         outage: shown.iter().any(|shown| shown.outage),

@@ -38,6 +38,7 @@ pub(crate) struct Unfinished {
 
 /// Times of an event that had begun and not ended.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "each has its unit")]
 pub(crate) struct BegunTimes {
     pub(crate) wait_ns: u64,
     pub(crate) lateness_ns: u64,

@@ -23,7 +23,7 @@ pub(crate) struct Stops {
     asked_ns: AtomicU64,
     /// End of the newest stop.
     last_until_ns: AtomicU64,
-    stops: [Stop; STOPS_MAX],
+    newest: [Stop; STOPS_MAX],
     count: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ impl Default for Stops {
             slept_ns: AtomicU64::new(0),
             asked_ns: AtomicU64::new(u64::MAX),
             last_until_ns: AtomicU64::new(0),
-            stops: std::array::from_fn(|_| Stop::default()),
+            newest: std::array::from_fn(|_| Stop::default()),
             count: AtomicUsize::new(0),
         }
     }
@@ -58,7 +58,7 @@ impl Stops {
         self.asked_ns.store(u64::MAX, Ordering::Release);
         let Some((from_ns, until_ns)) = stop else { return };
         let number = self.count.load(Ordering::Relaxed);
-        let place = &self.stops[number % STOPS_MAX];
+        let place = &self.newest[number % STOPS_MAX];
         place.until_ns.store(0, Ordering::Release);
         place.from_ns.store(from_ns, Ordering::Release);
         place.until_ns.store(until_ns, Ordering::Release);
@@ -92,7 +92,7 @@ impl Stops {
             let end_ns = stop.until_ns.load(Ordering::Acquire).min(until_ns);
             end_ns.saturating_sub(stop.from_ns.load(Ordering::Acquire).max(from_ns))
         };
-        self.stops[..count].iter().map(within).sum()
+        self.newest[..count].iter().map(within).sum()
     }
 }
 

@@ -337,7 +337,7 @@ mod tests {
             offered_per_s: Err(Missing::because("closed")),
             achieved_per_s: 200.0,
             backlog: 0,
-            latency: [(1_000_000, 200)].into_iter().collect::<Histogram>().into(),
+            latency: Box::new([(1_000_000, 200)].into_iter().collect::<Histogram>().into()),
             lateness: Err(Missing::because("closed")),
             errors: 0,
             outage: false,

@@ -113,8 +113,8 @@ fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
         title: format!("Every {name}"),
         caption: "Each cell is a time and a latency; the more events it has, the darker it is, by the logarithm of \
                   their number: a single slow event is visible. Events that timed out, or were unfinished at the \
-                  end, are included with the time that they had lasted: values that they could raise have >= in the \
-                  table."
+                  end, are included with the time that they had lasted: values that they could raise are marked in \
+                  the table."
             .into(),
         description: "Heat map of all events; the table has the quarters of each interval.".into(),
         drawing: heat(&Heat {
@@ -171,7 +171,7 @@ fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
         caption:
             "Each point is the distribution of the events that ended since the previous point. Events that \
              timed out, or were unfinished at the end, are included with the time that they had lasted: values \
-             that they could raise are lower bounds, with >= in the table. The 99th percentile is missing at points with fewer than 100 events."
+             that they could raise are lower bounds, marked in the table. The 99th percentile is missing at points with fewer than 100 events."
                 .into(),
         description:
             "Median, 99th percentile and maximum from the start of the measured phase to its end; the \
