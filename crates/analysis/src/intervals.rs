@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::histogram::Histogram;
+use record::histogram::{CensoredHistogram, Histogram};
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 
@@ -83,16 +83,17 @@ impl Interval<'_> {
     /// Latencies of events of the phase that ended, and lower bounds of those that timed out or were
     /// unfinished at the end.
     pub fn latencies(&self) -> Histogram {
-        let mut all = Histogram::new();
+        let mut all = CensoredHistogram::default();
         self.add_latencies_to(&mut all);
-        all
+        all.merged()
     }
 
     /// Adds [`Self::latencies`] to `all`.
-    pub fn add_latencies_to(&self, all: &mut Histogram) {
+    pub fn add_latencies_to(&self, all: &mut CensoredHistogram) {
         // Events that began before the phase are no sample of its latencies.
         for slice in self.slices.iter().filter(|s| s.kind != LatencyKind::CarriedIn) {
-            slice.histogram.buckets().for_each(|(ns, count)| all.record_n(ns, count));
+            let part = if is_ended(slice.kind) { &mut all.known } else { &mut all.at_least };
+            slice.histogram.buckets().for_each(|(ns, count)| part.record_n(ns, count));
         }
     }
 }

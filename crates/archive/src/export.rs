@@ -326,9 +326,7 @@ impl Values {
             let mut labels = vec![("stat", stat)];
             labels.extend((!operation.is_empty()).then_some(("operation", operation)));
             // Unfinished events could still raise the value, or the generator may have caused most of it.
-            let bounds = [("lower", &s.lower_bounds), ("upper", &s.upper_bounds)];
-            let bound = bounds.into_iter().find(|(_, names)| names.contains(&of));
-            labels.extend(bound.map(|(word, _)| ("bound", word)));
+            labels.extend(s.bound(of).word().map(|word| ("bound", word)));
             self.put(name, &labels, value);
         };
         put("count", "count", s.count as f64);

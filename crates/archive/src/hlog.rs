@@ -16,7 +16,7 @@ use flate2::read::ZlibDecoder;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use record::clock::WallAnchor;
-use record::histogram::{CensoredHistogram, CompactHistogram, Histogram, SIGNIFICANT_DIGITS};
+use record::histogram::{Bound, CensoredHistogram, CompactHistogram, Histogram, SIGNIFICANT_DIGITS};
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 
@@ -113,18 +113,25 @@ pub(crate) fn read(
 
 /// Writes a distribution as percentile text for plotters of `.hgrm` files, with values in milliseconds.
 ///
-/// A fifth column `>=` marks lower bounds, which come from events that had not ended. Plotters that expect
-/// four columns skip such lines, and so draw only known values.
+/// A fifth column marks bounds: `>=` lower ones, which come from events that had not ended, `<=` upper ones,
+/// of which the generator made most, and `~` both. Plotters that expect four columns skip such lines, and so
+/// draw only known values.
+///
+/// - `is_made`: whether the generator made most of the value at a quantile.
 ///
 /// # Errors
 ///
 /// `out` fails.
-pub fn write_hgrm(distribution: &CensoredHistogram, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_hgrm(
+    distribution: &CensoredHistogram,
+    is_made: impl Fn(f64, u64) -> bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let merged = distribution.merged();
     let hdr = merged.as_hdr();
     let exact_below_ns = distribution.exact_below_ns().unwrap_or(u64::MAX);
     write!(out, "{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
-    let mut count = 0;
+    let (mut count, mut has_made) = (0, false);
     for step in hdr.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
         count += step.count_since_last_iteration();
         let (value_ms, quantile) = (step.value_iterated_to() as f64 / NS_PER_MS, step.quantile_iterated_to());
@@ -132,20 +139,27 @@ pub fn write_hgrm(distribution: &CensoredHistogram, out: &mut dyn Write) -> io::
         if quantile < 1.0 {
             write!(out, " {:14.2}", 1.0 / (1.0 - quantile))?;
         }
-        let is_exact = hdr.lowest_equivalent(step.value_iterated_to()) < exact_below_ns;
-        // The last line needs its fourth column, or the mark would take its place.
-        let mark = match (is_exact, quantile < 1.0) {
-            (true, _) => "",
-            (false, true) => " >=",
-            (false, false) => "            inf >=",
-        };
-        writeln!(out, "{mark}")?;
+        let is_lower = hdr.lowest_equivalent(step.value_iterated_to()) >= exact_below_ns;
+        let is_upper = is_made(quantile, step.value_iterated_to());
+        has_made |= is_upper;
+        match (Bound::of(is_lower, is_upper), quantile < 1.0) {
+            (Bound::Exact, _) => writeln!(out)?,
+            (bound, true) => writeln!(out, " {}", bound.mark())?,
+            // The last line needs its fourth column, or the mark would take its place.
+            (bound, false) => writeln!(out, "            inf {}", bound.mark())?,
+        }
     }
     let ms = |ns: f64| ns / NS_PER_MS;
     let max = if hdr.is_empty() { 0.0 } else { hdr.max() as f64 };
     if !distribution.at_least.is_empty() {
         let unfinished = distribution.at_least.count();
         writeln!(out, "#[Unfinished = {unfinished:9}, lines marked >=, mean and maximum are lower bounds]")?;
+    }
+    if has_made {
+        writeln!(
+            out,
+            "#[Generator = lines marked <= are mostly its delay: upper bounds; ~ marks neither bound]"
+        )?;
     }
     writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;
     writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", ms(max), hdr.len())?;
@@ -309,7 +323,7 @@ mod tests {
         distribution.known.record_n(1_000_000, 903);
         let text = |distribution: &CensoredHistogram| {
             let mut out = Vec::new();
-            write_hgrm(distribution, &mut out).unwrap();
+            write_hgrm(distribution, |_, _| false, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert!(!text(&distribution).contains(">="));
@@ -324,6 +338,34 @@ mod tests {
             marks += u32::from(is_bound);
         }
         assert!(marks > 5 && text.contains("#[Unfinished =        97"), "{text}");
+    }
+
+    #[test]
+    fn a_percentile_that_the_generator_made_is_marked_in_percentile_text() {
+        let mut distribution = CensoredHistogram::default();
+        distribution.known.record_n(1_000_000, 900);
+        distribution.known.record_n(24_000_000, 90);
+        distribution.at_least.record_n(30_000_000, 10);
+        let server_part: Histogram = [(1_000_000, 990), (30_000_000, 10)].into_iter().collect();
+        let mut out = Vec::new();
+        let is_made = |quantile: f64, ns: u64| 2 * server_part.quantile_ns(quantile).unwrap() < ns;
+        write_hgrm(&distribution, is_made, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let mark_at = |least: f64| {
+            let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let mut at = lines
+                .filter(|fields| fields.get(1).and_then(|f| f.parse().ok()).is_some_and(|q: f64| q >= least));
+            at.next().unwrap().get(4).map(|mark| (*mark).to_owned())
+        };
+        assert_eq!(mark_at(0.5), None);
+        assert_eq!(mark_at(0.95).as_deref(), Some("<="), "{text}");
+        assert_eq!(mark_at(1.0).as_deref(), Some(">="), "{text}");
+        assert!(text.contains("#[Generator = "), "{text}");
+        // Of both kinds at once.
+        let mut out = Vec::new();
+        write_hgrm(&distribution, |_, _| true, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().any(|line| line.ends_with(" inf ~")), "{text}");
     }
 
     #[test]

@@ -130,7 +130,8 @@ fn maker_of_testdata() {
     let log = fs::File::create(Path::new(&dir).join("latency.hlog")).unwrap();
     hlog::write(run.load.as_ref().unwrap(), &Spool::temporary(), run.header.anchor, &mut &log).unwrap();
     let text = fs::File::create(Path::new(&dir).join("service.hgrm")).unwrap();
-    hlog::write_hgrm(&run.load.as_ref().unwrap().service.known.clone().into(), &mut &text).unwrap();
+    hlog::write_hgrm(&run.load.as_ref().unwrap().service.known.clone().into(), |_, _| false, &mut &text)
+        .unwrap();
     let keep = |run: &Run| {
         let mut writer = archive.begin(&run.header).unwrap();
         writer.add_file("server.log", &mut &b"ready for connections\n"[..]).unwrap();
@@ -302,7 +303,7 @@ fn the_percentile_text_agrees_with_that_of_another_writer() {
     let archive = Archive::open_existing(folder.path()).unwrap();
     let service = archive.run(header(RunKind::Load, 1).id).unwrap().load.unwrap().service.known;
     let mut ours = Vec::new();
-    hlog::write_hgrm(&service.clone().into(), &mut ours).unwrap();
+    hlog::write_hgrm(&service.clone().into(), |_, _| false, &mut ours).unwrap();
     let ours = String::from_utf8(ours).unwrap();
     assert_eq!(ours, fs::read_to_string(testdata("v1/service.hgrm")).unwrap());
 

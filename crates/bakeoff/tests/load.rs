@@ -5,6 +5,7 @@ mod lab;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -159,6 +160,41 @@ fn ends_cleanly_by(signal: Signal) {
     let runs = lab.json(&["runs", "list"]);
     assert_eq!(runs["runs"][0]["state"], "interrupted");
     assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
+
+fn check<'a>(load: &'a serde_json::Value, name: &str) -> Option<&'a serde_json::Value> {
+    load["verdict"]["checks"].as_array()?.iter().find(|check| check["name"] == name)
+}
+
+/// Runs a load that is stopped `times` times for `stopped`, and continues for `runs` after each.
+fn stopped(lab: &Lab, words: &[&str], times: u32, [stopped, runs]: [Duration; 2]) -> serde_json::Value {
+    let words = [&["load", "exec:sleep 0.02", "--threads", "1", "--warmup", "0", "--json"], words].concat();
+    let child = lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    for _ in 0..times {
+        send(&child, Signal::SIGSTOP);
+        std::thread::sleep(stopped);
+        send(&child, Signal::SIGCONT);
+        std::thread::sleep(runs);
+    }
+    serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn what_a_stopped_generator_delays_is_not_the_servers() {
+    let lab = Lab::new();
+    let ms = Duration::from_millis;
+    let load = stopped(&lab, &["--rate", "25", "--time", "4s"], 1, [ms(600), ms(0)]);
+    assert_balanced(&load);
+    assert_eq!(load["verdict"]["state"], "invalid");
+    let made = load["response_ns"]["upper_bounds"].as_array().expect("percentiles that the stop made");
+    assert!(made.contains(&"max".into()) && made.contains(&"p95".into()), "{load}");
+    // Stops that are too short to be seen one by one.
+    let load = stopped(&lab, &["--time", "4s"], 20, [ms(80), ms(20)]);
+    assert_balanced(&load);
+    let paused = check(&load, "client-paused").expect("it stood still");
+    assert_eq!(paused["ok"], false, "{load}");
+    assert_eq!(load["verdict"]["state"], "invalid");
 }
 
 #[test]

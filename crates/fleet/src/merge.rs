@@ -86,7 +86,7 @@ pub(crate) fn whole(
         all.iter().map(|(agent, _, record)| (agent.clone(), record.verdict.clone())).collect();
     let records: Vec<LoadRecord> = all.into_iter().map(|(.., record)| record).collect();
     let whole = sum::sum(&meant.settings, &records, measured_from_ns, measured);
-    let verdict = verdict::of(&findings, &whole.hosts, &verdicts);
+    let verdict = verdict::of(&findings, &whole.hosts, sum::late(&whole), &verdicts);
     Ok(LoadRecord { agents: of_agents, verdict, ..whole })
 }
 

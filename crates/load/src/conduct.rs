@@ -424,11 +424,7 @@ impl<'a> Conductor<'a> {
             // same phase.
             let poll_ns = poll_ns / 2 + self.chance.below(poll_ns);
             let asked_ns = deadline_ns.min(now_ns + poll_ns);
-            self.engine.clock.sleep_until_ns(asked_ns);
-            // Between turns the clock also shows times before the load.
-            if asked_ns >= self.engine.timeline().start_ns {
-                self.pauses.note(asked_ns, self.engine.clock.now_ns());
-            }
+            self.pauses.sleep(self.engine, asked_ns);
             if phase == Phase::Measure {
                 let events = self.engine.in_system(&mut self.scratch);
                 self.looks.note(self.engine.clock.now_ns(), events);
@@ -559,7 +555,7 @@ impl<'a> Conductor<'a> {
             achieved_per_s: (after.done - before.done) as f64 / interval_s,
             backlog: due
                 .map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(event_counts.ended())),
-            latency: self.books.shown(phase != Phase::Measure),
+            latency: Box::new(self.books.shown(phase != Phase::Measure)),
             lateness: match (due, phase) {
                 (None, _) => Err(closed_loop()),
                 (Some(_), Phase::Measure) => Ok(Box::new(self.books.lateness())),

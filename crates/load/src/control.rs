@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use record::clock::{Clock as _, Monotonic};
+use record::histogram::{Bound, QUANTILES, Summary};
 use record::load::{Arrivals, LoadSettings, Phase, Progress, RateChange};
 
 pub(crate) use self::command::RateCommand;
@@ -153,6 +154,8 @@ impl Control {
     }
 }
 
+/// Quantiles of `status`.
+const TOLD: [&str; 2] = ["p50", "p99"];
 const OVER: &str = "error: the load has ended, or has not started yet";
 /// The maximum number of waiting requests.
 const ASKED_MAX: usize = 64;
@@ -235,9 +238,7 @@ impl State {
             words.extend(offered.map(|per_s| format!("offered_per_s={per_s:.3}")));
             words.push(format!("achieved_per_s={:.3}", progress.achieved_per_s));
             words.push(format!("backlog={}", progress.backlog));
-            for (name, quantile) in [("p50_ns", 0.5), ("p99_ns", 0.99)] {
-                words.extend(progress.latency.held_quantile_ns(quantile).map(|ns| format!("{name}={ns}")));
-            }
+            words.extend(progress.latency.summary().iter().flat_map(latency_words));
             words.push(format!("errors={}", progress.errors));
             words.push(format!("outage={}", progress.outage));
         }
@@ -245,8 +246,24 @@ impl State {
     }
 }
 
+/// The percentiles that the sample holds, and the names of those that events that timed out could raise.
+fn latency_words(summary: &Summary) -> Vec<String> {
+    let (mut words, mut lower_bounds) = (Vec::new(), Vec::new());
+    for (place, (name, _)) in QUANTILES.into_iter().enumerate().filter(|(_, (n, _))| TOLD.contains(n)) {
+        let Some(ns) = summary.quantile_ns(place) else { continue };
+        words.push(format!("{name}_ns={ns}"));
+        lower_bounds.extend((summary.bound(name) == Bound::Lower).then_some(name));
+    }
+    if !lower_bounds.is_empty() {
+        words.push(format!("lower_bounds={}", lower_bounds.join(",")));
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
+    use record::histogram::CensoredHistogram;
+
     use super::*;
 
     #[test]
@@ -320,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_percentile_of_too_few_events_is_left_out() {
-        let told = |events: u64| {
+        let told = |events: u64, timeouts: u64| {
             let progress = Progress {
                 phase: Phase::Measure,
                 t_s: 1.0,
@@ -328,15 +345,22 @@ mod tests {
                 offered_per_s: Ok(60.0),
                 achieved_per_s: 60.0,
                 backlog: 0,
-                latency: (1..=events).map(|ns| (ns, 1)).collect(),
+                latency: Box::new(CensoredHistogram {
+                    known: (1..=events).map(|ns| (ns, 1)).collect(),
+                    at_least: std::iter::once((1_000, timeouts)).filter(|(_, n)| *n > 0).collect(),
+                }),
                 lateness: Ok(Box::default()),
                 errors: 0,
                 outage: false,
             };
             State { phase: Some(Phase::Measure), progress: Some(progress), ..State::default() }.line_at(0)
         };
-        let few = told(60);
+        let few = told(60, 0);
         assert!(few.contains(" p50_ns=30 ") && !few.contains("p99_ns"), "{few}");
-        assert!(told(100).contains(" p50_ns=50 p99_ns=99 "), "{}", told(100));
+        let many = told(100, 0);
+        assert!(many.contains(" p50_ns=50 p99_ns=99 errors"), "{many}");
+        // Events that timed out lasted longer than that.
+        let timed_out = told(97, 3);
+        assert!(timed_out.contains(" p50_ns=50 p99_ns=1000 lower_bounds=p99 errors"), "{timed_out}");
     }
 }

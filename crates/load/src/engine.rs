@@ -9,11 +9,13 @@ pub(crate) mod loops;
 mod rates;
 mod samples;
 mod shared;
+mod stops;
 mod taking;
 mod timeline;
 mod worker_state;
 
 pub(crate) use self::connection_slot::Begun;
 pub(crate) use self::shared::Engine;
+pub(crate) use self::stops::STOP_NS_MIN;
 pub(crate) use self::timeline::Timeline;
 pub(crate) use self::worker_state::WorkerState;

@@ -63,6 +63,7 @@ pub use driver::fuzz;
 use driver::hosts::Hosts;
 pub use error::{ErrorClass, LoadError};
 pub use judge::verdict::hosts as hosts_check;
+pub use judge::verdict::lateness::{check as lateness_check, generator_made};
 pub use judge::{prove, search};
 #[cfg(feature = "lua")]
 pub use lua::commands::{Declarations, declarations};

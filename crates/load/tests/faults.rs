@@ -161,6 +161,52 @@ fn connections_that_a_web_server_closes_unannounced_are_no_errors_if_it_had_read
     }
 }
 
+/// A web server that answers, and then sends `unasked` on a connection that has been idle for a while: on
+/// six connections after their second answer. Returns its address and the number of times so far.
+fn talking_web(unasked: &'static [u8]) -> (String, Arc<AtomicUsize>) {
+    const TIMES: usize = 6;
+    let times = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&times);
+    let port = serve(move |peer| {
+        let mut answers = 0;
+        while let Some(request) = peer.hear() {
+            let body = if request.starts_with(b"HEAD") { "" } else { "ok" };
+            peer.say(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{body}").as_bytes());
+            answers += 1;
+            let next = |times: usize| (times < TIMES).then_some(times + 1);
+            if answers == 2 && counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok() {
+                thread::sleep(Duration::from_millis(20));
+                peer.say(unasked);
+            }
+        }
+    });
+    (format!("http://127.0.0.1:{port}/"), times)
+}
+
+#[test]
+fn an_answer_that_no_request_asked_for_is_an_error_and_not_the_next_events_answer() {
+    for (unasked, is_error) in [
+        (&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"[..], true),
+        (b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false),
+    ] {
+        let (target, _) = talking_web(unasked);
+        for settings in both_ways(&settings(target)) {
+            // Two events of a connection are at least 0.3 s apart.
+            let (target, times) = talking_web(unasked);
+            let settings = LoadSettings { target: record::target::Target::new(target), ..settings };
+            let connections = f64::from(settings.connections_in_all());
+            let pace = support::jittered(3.0 * connections);
+            let record = run(&LoadSettings { pace, time: Duration::from_secs(4), ..settings });
+            let about = format!("{:?} {:?}", record.counts, record.error_samples);
+            assert_eq!(times.load(Ordering::SeqCst), 6, "{about}");
+            assert_eq!(record.errors.connection, if is_error { 6 } else { 0 }, "{about}");
+            assert_eq!(record.counts.failed + record.errors.application, 0, "{about}");
+            let says = record.error_samples.iter().any(|text| text.contains("unrequested data"));
+            assert_eq!(says, is_error, "{about}");
+        }
+    }
+}
+
 #[test]
 fn connections_that_a_web_server_closes_in_place_of_an_answer_count_the_same() {
     for settings in both_ways(&settings(closing_web(1, 1))) {

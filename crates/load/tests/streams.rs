@@ -8,11 +8,14 @@
 
 mod support;
 
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use bakeoff_load as load;
 
 use load::{ErrorClass, Stop};
+use record::histogram::Histogram;
 use record::load::{LoadSettings, Loop};
 use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
@@ -84,6 +87,57 @@ fn each_request_is_answered_once_though_the_server_ends_connections_with_request
     // loop a few may be in flight when the load ends.
     let logged = server.logged("\"POST /answer", answered);
     assert!((answered..=answered + 3 * 64 * 6).contains(&logged), "{logged} of {answered}");
+}
+
+/// A port that passes connections on to another, each after a delay.
+fn delayed(port: u16, by: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            thread::spawn(move || {
+                thread::sleep(by);
+                let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else {
+                    return;
+                };
+                let pass_on = |mut from: TcpStream, mut to: TcpStream| {
+                    let _ = to.set_nodelay(true);
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                };
+                let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || pass_on(from, to));
+                pass_on(server, client);
+            });
+        }
+    });
+    own
+}
+
+#[test]
+fn the_time_to_replace_a_connection_after_goaway_is_in_no_service_time() {
+    let Some((_server, port)) = start() else { return };
+    let by = Duration::from_millis(500);
+    let closed = LoadSettings { events_max: Some(600), ..asked(delayed(port, by), "/answer", 10) };
+    let open = LoadSettings {
+        pace: support::jittered(200.0),
+        events_max: None,
+        time: Duration::from_secs(3),
+        ..closed.clone()
+    };
+    for settings in [closed, open] {
+        let record = run(&settings);
+        assert_books(&record);
+        assert_eq!((record.counts.failed, record.errors.connection), (0, 0), "{:?}", record.error_samples);
+        let most_ns = |of: &Histogram| u128::from(of.quantile_ns(1.0).unwrap());
+        let service_ns = most_ns(&record.service.known);
+        assert!(service_ns < by.as_nanos(), "{service_ns} ns");
+        match &record.wait {
+            Ok(wait) => assert!(most_ns(&wait.known) >= by.as_nanos() / 2, "{:?}", wait.summary()),
+            // The connections did nothing else for most of the time, which the verdict says.
+            Err(_) => assert!(check_of(&record, "reconnects").found > 0.3, "{:?}", record.verdict),
+        }
+    }
 }
 
 #[test]

@@ -219,13 +219,74 @@ pub struct Summary {
     pub upper_bounds: Vec<&'static str>,
 }
 
-/// JSON name of a number of a [`Summary`] that may be a bound: of [`QUANTILES`], `mean` or `max`; `None` for
-/// any other word.
+/// Whether a value of the response is mostly the generator's: the same value of the server's part is less
+/// than half of it.
+pub fn is_generator_made(response_ns: f64, server_ns: f64) -> bool {
+    server_ns < 0.5 * response_ns
+}
+
+/// JSON names of the numbers of a [`Summary`] that may be bounds: of [`QUANTILES`], `mean` and `max`.
+pub fn bound_names() -> impl Iterator<Item = &'static str> {
+    QUANTILES.iter().map(|(name, _)| *name).chain(["mean", "max"])
+}
+
+/// The one of [`bound_names`] that is `word`; `None` for any other word.
 pub fn bound_name(word: &str) -> Option<&'static str> {
-    QUANTILES.iter().map(|(name, _)| *name).chain(["mean", "max"]).find(|name| *name == word)
+    bound_names().find(|name| *name == word)
+}
+
+/// Relation of a printed number to the true value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The number is the value.
+    Exact,
+    /// The value is at least the number.
+    Lower,
+    /// The value is at most the number.
+    Upper,
+    /// The value may be above or below the number: unfinished events could still raise it, and the
+    /// generator's part of it is more than half.
+    Neither,
+}
+
+impl Bound {
+    /// Mark before a printed number.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Exact => "",
+            Self::Lower => ">=",
+            Self::Upper => "<=",
+            Self::Neither => "~",
+        }
+    }
+
+    /// Word in files; `None` for an exact number.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Exact => None,
+            Self::Lower => Some("lower"),
+            Self::Upper => Some("upper"),
+            Self::Neither => Some("neither"),
+        }
+    }
+
+    /// The bound of a number that is named among lower bounds, among upper bounds, or both.
+    pub fn of(is_lower: bool, is_upper: bool) -> Self {
+        match (is_lower, is_upper) {
+            (false, false) => Self::Exact,
+            (true, false) => Self::Lower,
+            (false, true) => Self::Upper,
+            (true, true) => Self::Neither,
+        }
+    }
 }
 
 impl Summary {
+    /// Bound of the number with this name.
+    pub fn bound(&self, name: &str) -> Bound {
+        Bound::of(self.lower_bounds.contains(&name), self.upper_bounds.contains(&name))
+    }
+
     /// Quantile at index `place` of [`QUANTILES`]; `None` if the sample is too small for a value above it:
     /// then it would equal the maximum.
     pub fn quantile_ns(&self, place: usize) -> Option<u64> {
@@ -259,6 +320,11 @@ impl CensoredHistogram {
     pub fn add(&mut self, other: &Self) {
         self.known.add(&other.known);
         self.at_least.add(&other.at_least);
+    }
+
+    /// Number of values, known and censored.
+    pub fn count(&self) -> u64 {
+        self.known.count() + self.at_least.count()
     }
 
     /// Known and censored values as one distribution, the censored ones at their lower bound.

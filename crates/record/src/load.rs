@@ -14,7 +14,7 @@ pub use crate::agents::OfAgent;
 pub use crate::arrivals::Arrivals;
 pub use crate::counts::Counts;
 pub use crate::errors::ErrorCounts;
-use crate::histogram::{CensoredHistogram, Histogram, Summary};
+use crate::histogram::{self, CensoredHistogram, Histogram, Summary};
 pub use crate::hosts::{OfHost, Outage};
 pub use crate::loops::{LatePolicy, Loop, OpenLoop, Schedule, Think};
 use crate::missing::Maybe;
@@ -346,9 +346,12 @@ pub struct LoadRecord {
     pub wait: Maybe<CensoredHistogram>,
     /// Lateness of the generator; missing in a closed loop.
     pub lateness: Maybe<Histogram>,
-    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max`, for which the generator's lateness, and
-    /// the wait that it caused, is more than half of the response time.
+    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max` that are less than half in `server_part`,
+    /// or of which the generator's part is unknown.
     pub generator_made: Vec<&'static str>,
+    /// Response time of each event less the generator's part of it: its lateness, the wait that this caused,
+    /// and its stops. Unfinished events count with the time that they had lasted. Missing in a closed loop.
+    pub server_part: Maybe<Histogram>,
     /// Service time of failed tries.
     pub failure: Histogram,
     /// Time to open each connection before the load, by its successful try.
@@ -391,6 +394,16 @@ impl LoadRecord {
         Some(self.hosts.get(outage.host?)?.host.as_str())
     }
 
+    /// Whether the generator made most of a quantile of the response time, or its part is unknown.
+    pub fn is_generator_made(&self, quantile: f64, response_ns: u64) -> bool {
+        match &self.server_part {
+            Ok(server_part) => server_part
+                .quantile_ns(quantile)
+                .is_some_and(|server_ns| histogram::is_generator_made(response_ns as f64, server_ns as f64)),
+            Err(_) => !self.generator_made.is_empty(),
+        }
+    }
+
     /// Summary of the response time, in which the values with more than half generator lateness are upper
     /// bounds.
     ///
@@ -420,7 +433,8 @@ pub struct Progress {
     /// Events due but not completed at the end of the interval.
     pub backlog: u64,
     /// Latency of the events that ended in the interval: response time, or service time in a closed loop.
-    pub latency: Histogram,
+    /// Events that timed out have the time that they had lasted, a lower bound.
+    pub latency: Box<CensoredHistogram>,
     /// Lateness of the same events; missing in a closed loop and outside of the measured phase.
     pub lateness: Maybe<Box<Histogram>>,
     /// Failed tries in the interval.

@@ -10,6 +10,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::Bakeoff;
 use record::cpu::{CpuInterval, Rung};
+use record::histogram::CensoredHistogram;
 use record::load::{Counts, ErrorCounts, LoadRecord, OfHost, Outage, Phase, Progress};
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunState};
@@ -342,14 +343,14 @@ fn progress_reads_as_recorded() {
         offered_per_s: Ok(500.0),
         achieved_per_s: 499.98,
         backlog: 2,
-        latency: latency.clone(),
+        latency: Box::new(latency.clone().into()),
         lateness: Ok(Box::new(latency.clone())),
         errors: 0,
         outage,
     };
     let mut closed = line(3.0, Phase::Measure, false);
     closed.offered_per_s = Err(Missing::because("a closed loop"));
-    closed.latency.clear();
+    closed.latency = Box::default();
     let lines = [
         line(1.0, Phase::Warmup, false),
         line(2.0, Phase::Measure, true),
@@ -360,6 +361,28 @@ fn progress_reads_as_recorded() {
         text::progress_header(out, style)?;
         lines.iter().try_for_each(|l| text::progress_line(out, l, style))
     }));
+}
+
+#[test]
+fn a_line_of_progress_marks_what_timed_out_as_a_lower_bound() {
+    let known = [(1_000_000, 97)].into_iter().collect();
+    let at_least = [(500_000_000, 3)].into_iter().collect();
+    let progress = Progress {
+        phase: Phase::Measure,
+        t_s: 1.0,
+        interval_s: 1.0,
+        offered_per_s: Ok(100.0),
+        achieved_per_s: 97.0,
+        backlog: 0,
+        latency: Box::new(CensoredHistogram { known, at_least }),
+        lateness: Err(Missing::because("not of interest")),
+        errors: 3,
+        outage: false,
+    };
+    let mut out = Vec::new();
+    text::progress_line(&mut out, &progress, Style { width: 100, color: false }).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains(" 1.00 ms ") && text.matches(">=500 ms").count() == 2, "{text}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Surroundings {
             Event::MeasureEnds => self.until = Some(Edge::now()),
             Event::Interval(progress) if progress.phase == Phase::Measure => {
                 // The mean would show every stall.
-                let response_ns = progress.latency.quantile_ns(0.5).map_or(f64::NAN, |ns| ns as f64);
+                let response_ns = progress.latency.merged().quantile_ns(0.5).map_or(f64::NAN, |ns| ns as f64);
                 let is_open = progress.offered_per_s.is_ok();
                 self.levels.push(if is_open { response_ns } else { progress.achieved_per_s });
             }

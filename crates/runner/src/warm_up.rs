@@ -203,7 +203,7 @@ impl<'a> Judge<'a> {
         self.intervals += 1;
         self.seconds += progress.interval_s;
         self.events += progress.achieved_per_s * progress.interval_s;
-        self.latency.add(&progress.latency);
+        self.latency.add(&progress.latency.merged());
         if self.intervals < self.parts {
             return;
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use archive::Archive;
 use record::bakeoff::{Metric, Scale};
 use record::environment::Environment;
+use record::histogram::Bound;
 use record::missing::Missing;
 use record::run::{RunHeader, RunId, RunKind};
 use serde_json::{Value, json};
@@ -197,11 +198,9 @@ fn cell(document: &Value, path: &[&str], form: Form) -> String {
         let bounds = document[path[0]][list].as_array().map(Vec::as_slice).unwrap_or_default();
         path.last().is_some_and(|name| bounds.iter().any(|bound| bound.as_str() == Some(*name)))
     };
-    // Unfinished events could still raise the value: as in a report, the weaker bound is shown.
-    let bound = match (is_in("lower_bounds"), is_in("upper_bounds")) {
-        (true, _) => ">= ",
-        (false, true) => "<= ",
-        (false, false) => "",
+    let bound = match Bound::of(is_in("lower_bounds"), is_in("upper_bounds")) {
+        Bound::Exact => String::new(),
+        bound => format!("{} ", bound.mark()),
     };
     let text = match form {
         Form::Text => value.as_str().map(str::to_owned),
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(cell(&document, &["response_ns", "p50"], Form::Span), "0.41 ms");
         assert_eq!(cell(&document, &["response_ns", "p99"], Form::Span), ">= 2.0 ms");
         assert_eq!(cell(&document, &["service_ns", "p50"], Form::Span), "<= 22.5 ms");
-        assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), ">= 1 ns", "the weaker bound");
+        assert_eq!(cell(&document, &["service_ns", "p99"], Form::Span), "~ 1 ns", "neither bound");
         assert_eq!(cell(&document, &["service_ns", "max"], Form::Span), "-");
     }
 

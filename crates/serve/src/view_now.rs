@@ -190,7 +190,13 @@ fn as_of(age_s: u64) -> String {
 /// - `age_s`: of an interval that is not of this moment.
 fn numbers(interval: &Value, age_s: Option<u64>) -> Vec<(&'static str, String)> {
     let rate = |name: &str| interval[name].as_f64().map_or("-".to_owned(), |per_s| format!("{per_s:.1}/s"));
-    let time = |of: &str, name: &str| interval[of][name].as_u64().map_or("-".to_owned(), duration);
+    let time = |of: &str, name: &str| {
+        let Some(ns) = interval[of][name].as_u64() else { return "-".to_owned() };
+        // Events that timed out could raise it.
+        let is_lower =
+            interval[of]["lower_bounds"].as_array().is_some_and(|all| all.iter().any(|of| of == name));
+        format!("{}{}", if is_lower { ">= " } else { "" }, duration(ns))
+    };
     let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
     // A new phase has no interval yet: its numbers are those of the last one.
     let phase = interval["phase"].as_str().filter(|phase| *phase != Phase::Measure.word());

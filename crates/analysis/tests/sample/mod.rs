@@ -238,6 +238,7 @@ impl Recipe {
             connect: Ok(service.clone()),
             lateness: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
             generator_made: Vec::new(),
+            server_part: Err(Missing::because("not recorded")),
             service: whole,
             failure: Histogram::new(),
             operations: BTreeMap::from([("point-select".to_owned(), point_select)]),

@@ -146,6 +146,8 @@ struct Totals {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wait_at_least: Option<String>,
     lateness: Option<String>,
+    #[serde(default)]
+    server_part: Option<String>,
     failure: String,
     #[serde(default)]
     connect: Option<String>,
@@ -186,6 +188,7 @@ impl Load {
             service: _,
             wait: _,
             lateness: _,
+            server_part: _,
             failure: _,
             connect: _,
             operations: _,
@@ -249,6 +252,7 @@ impl Load {
             wait: m.join("wait", totals.wait, |known| censored(&known, totals.wait_at_least.as_ref()))?,
             lateness: m.join("lateness", totals.lateness, histogram)?,
             generator_made: self.generator_made.iter().filter_map(|name| bound_name(name)).collect(),
+            server_part: m.join_newer("server_part", totals.server_part, histogram)?,
             failure: hlog::decode(&totals.failure)?,
             connect: m.join_newer("connect", totals.connect, histogram)?,
             operations: totals.operations.iter().map(operation).collect::<Result<_, Wrong>>()?,
@@ -276,7 +280,9 @@ impl Load {
 impl Totals {
     /// The form of the distributions of `load`.
     fn of(load: &LoadRecord, missing: &mut Reasons) -> Self {
-        let LoadRecord { response, service, wait, lateness, failure, connect, operations, .. } = load;
+        let LoadRecord {
+            response, service, wait, lateness, server_part, failure, connect, operations, ..
+        } = load;
         let any = |at_least: &Histogram| (!at_least.is_empty()).then(|| hlog::encode(at_least));
         Self {
             response: missing.split("response", response, |r| hlog::encode(&r.known)),
@@ -286,6 +292,7 @@ impl Totals {
             wait: missing.split("wait", wait, |w| hlog::encode(&w.known)),
             wait_at_least: wait.as_ref().ok().and_then(|w| any(&w.at_least)),
             lateness: missing.split("lateness", lateness, hlog::encode),
+            server_part: missing.split("server_part", server_part, hlog::encode),
             failure: hlog::encode(failure),
             connect: missing.split("connect", connect, hlog::encode),
             operations: operations

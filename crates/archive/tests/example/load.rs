@@ -39,6 +39,8 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         wait: dice.maybe(Dice::censored),
         lateness: dice.maybe(Dice::histogram),
         generator_made: vec!["p99_9", "max"],
+        // From separate dice: an older golden file has the draws of the rest.
+        server_part: Dice(dice.0).maybe(Dice::histogram),
         connect: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
         operations: dice

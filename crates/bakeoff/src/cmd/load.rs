@@ -434,7 +434,11 @@ fn write_hlog(run: &Run, spool: &Spool, path: &Path) -> anyhow::Result<()> {
     let record = run.load.as_ref().expect("a load run has a load record");
     let written = whole_file::write_with(path, |out| {
         if path.extension().is_some_and(|e| e == "hgrm") {
-            archive::hlog::write_hgrm(felt(record), out)
+            archive::hlog::write_hgrm(
+                felt(record),
+                |quantile, ns| record.is_generator_made(quantile, ns),
+                out,
+            )
         } else {
             archive::hlog::write(record, spool, run.header.anchor, out)
         }

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use load::StopLevel;
 use record::clock::{Clock as _, Monotonic};
-use record::histogram::Histogram;
+use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{Phase, Progress};
 use record::missing::Missing;
 use record::series::LatencyKind;
@@ -232,16 +232,18 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
     let shown: Vec<&wire::Shown> = lines.iter().filter_map(|line| line.shown.as_ref()).collect();
     let first = shown.first()?;
     // Events that timed out count with the time that they had lasted.
-    let kinds = if is_open {
+    let [known, at_least] = if is_open {
         [LatencyKind::Response, LatencyKind::ResponseAtLeast]
     } else {
         [LatencyKind::Service, LatencyKind::ServiceAtLeast]
     };
-    let (mut latency, mut lateness) = (Histogram::new(), Histogram::new());
+    let (mut latency, mut lateness) = (CensoredHistogram::default(), Histogram::new());
     for line in lines {
         for slice in line.slices.iter().filter_map(|slice| slice.read(line.from_ns, line.for_ns).ok()) {
-            if kinds.contains(&slice.kind) && slice.operation.is_empty() {
-                latency.add(&slice.histogram.expand());
+            if slice.kind == known && slice.operation.is_empty() {
+                latency.known.add(&slice.histogram.expand());
+            } else if slice.kind == at_least && slice.operation.is_empty() {
+                latency.at_least.add(&slice.histogram.expand());
             } else if slice.kind == LatencyKind::Lateness {
                 lateness.add(&slice.histogram.expand());
             }
@@ -256,7 +258,7 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
         offered_per_s: offered.ok_or_else(no_due_times),
         achieved_per_s: shown.iter().map(|shown| shown.achieved_per_s).sum(),
         backlog: shown.iter().map(|shown| shown.backlog).fold(0, u64::saturating_add),
-        latency,
+        latency: Box::new(latency),
         lateness: if is_open { Ok(Box::new(lateness)) } else { Err(no_due_times()) },
         errors: shown.iter().map(|shown| shown.errors).fold(0, u64::saturating_add),
         outage: shown.iter().any(|shown| shown.outage),
@@ -330,7 +332,12 @@ mod tests {
             };
             let progress = together(&[line(3), line(3)], is_open).unwrap();
             assert_eq!(progress.latency.count(), 200, "open loop: {is_open}");
-            assert!(progress.latency.quantile_ns(0.99).unwrap() >= 999_000_000);
+            let summary = progress.latency.summary().unwrap();
+            assert!(summary.quantile_ns(3).unwrap() >= 999_000_000, "{summary:?}");
+            assert!(
+                summary.lower_bounds.contains(&"p99") && !summary.lower_bounds.contains(&"p95"),
+                "{summary:?}"
+            );
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use load::Share;
-use record::histogram::{CensoredHistogram, Histogram};
+use record::histogram::{CensoredHistogram, Histogram, bound_names};
 use record::load::{Counts, ErrorCounts, LoadRecord, Operation};
 use record::missing::{Maybe, Missing};
 use record::series::LatencyKind;
@@ -59,7 +59,9 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
         service: censored(sum(LatencyKind::Service, "")),
         wait: of_open(LatencyKind::Wait).map(censored),
         lateness: of_open(LatencyKind::Lateness),
-        generator_made: Vec::new(),
+        // Nothing says which part of its responses the generator caused.
+        generator_made: if is_open { bound_names().collect() } else { Vec::new() },
+        server_part: Err(if is_open { unknown() } else { closed() }),
         failure: sum(LatencyKind::Failure, ""),
         connect: Err(unknown()),
         operations,
@@ -96,6 +98,9 @@ pub(super) fn with_the_rest(
     let at_least: Histogram = [(0, rest)].into_iter().filter(|(_, n)| *n > 0).collect();
     for latency in [&mut record.response, &mut record.wait].into_iter().flatten() {
         latency.at_least.add(&at_least);
+    }
+    if let Ok(server_part) = &mut record.server_part {
+        server_part.add(&at_least);
     }
     record
 }

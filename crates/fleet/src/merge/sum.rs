@@ -8,7 +8,7 @@ use record::load::{
     ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, WakeUp,
 };
 use record::missing::Maybe;
-use record::verdict::{Validity, Verdict};
+use record::verdict::{Check, Validity, Verdict};
 
 /// Messages of errors that are kept.
 const SAMPLES_MAX: usize = 5;
@@ -22,15 +22,13 @@ pub(super) fn sum(
     measured_from_ns: u64,
     measured: Duration,
 ) -> LoadRecord {
-    let mut counts = Counts::default();
-    let mut errors = ErrorCounts::default();
-    let mut service = CensoredHistogram::default();
-    let mut failure = Histogram::new();
+    let (mut counts, mut errors) = (Counts::default(), ErrorCounts::default());
+    let (mut service, mut failure) = (CensoredHistogram::default(), Histogram::new());
     let mut operations: BTreeMap<String, Operation> = BTreeMap::new();
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     let mut hosts: Vec<OfHost> = Vec::new();
     let mut outages: Vec<Outage> = Vec::new();
-    let (mut samples, mut generator_made) = (Vec::new(), Vec::new());
+    let mut samples = Vec::new();
     for record in records {
         add_counts(&mut counts, &record.counts);
         add_errors(&mut errors, &record.errors);
@@ -43,15 +41,16 @@ pub(super) fn sum(
         record.hosts.iter().for_each(|host| add_host(&mut hosts, host));
         outages.extend_from_slice(&record.outages);
         samples.extend(record.error_samples.iter().filter(|text| !text.is_empty()).cloned());
-        generator_made.extend_from_slice(&record.generator_made);
     }
     samples.sort();
     samples.dedup();
     samples.truncate(SAMPLES_MAX);
-    generator_made.sort_unstable();
-    generator_made.dedup();
     let version = records.iter().find_map(|record| record.server_version.clone().ok());
     let first = records.first().expect("a fleet has agents");
+    let response = all(records, |r| r.response.as_ref(), censored);
+    let server_part = all(records, |r| r.server_part.as_ref(), plain);
+    let of_agents = records.iter().flat_map(|record| record.generator_made.iter().copied());
+    let generator_made = made(&response, &server_part, of_agents);
     LoadRecord {
         settings: settings.clone(),
         server_version: version.map_or_else(|| first.server_version.clone(), Ok),
@@ -59,11 +58,12 @@ pub(super) fn sum(
         measured,
         achieved_per_s: records.iter().map(|record| achieved_per_s(settings, record, measured)).sum(),
         counts,
-        response: all(records, |r| r.response.as_ref(), censored),
+        response,
         service,
         wait: all(records, |r| r.wait.as_ref(), censored),
         lateness: all(records, |r| r.lateness.as_ref(), plain),
         generator_made,
+        server_part,
         failure,
         connect: all(records, |r| r.connect.as_ref(), plain),
         operations,
@@ -85,6 +85,29 @@ pub(super) fn sum(
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     }
+}
+
+/// The values of the whole that the generators made: those of no agent alone. If the part of one agent is
+/// unknown, all that any agent names.
+fn made(
+    response: &Maybe<CensoredHistogram>,
+    server_part: &Maybe<Histogram>,
+    of_agents: impl Iterator<Item = &'static str>,
+) -> Vec<&'static str> {
+    if let (Ok(response), Ok(server_part)) = (response, server_part) {
+        return load::generator_made(&response.merged(), server_part);
+    }
+    let mut names: Vec<_> = of_agents.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The check of the lateness of the whole, if it fails.
+pub(super) fn late(whole: &LoadRecord) -> Option<Check> {
+    let (response, server_part) = (whole.response.as_ref().ok()?, whole.server_part.as_ref().ok()?);
+    let is_nothing = whole.settings.target.scheme() == "null";
+    load::lateness_check(&response.merged(), server_part, is_nothing).filter(|check| !check.ok)
 }
 
 /// The agent's part of the rate of the whole phase, of which it may have measured less. In a closed loop
@@ -217,6 +240,21 @@ fn client(records: &[LoadRecord]) -> Maybe<ClientCost> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_of_the_whole_may_be_the_generators_although_none_of_an_agent_is() {
+        let of = |values: &[(u64, u64)]| -> Histogram { values.iter().copied().collect() };
+        // The first agent's p98 is its generator's and its p99 the server's; the other agent is fast.
+        let first =
+            (of(&[(1_000_000, 9_700), (10_000_000, 300)]), of(&[(1_000_000, 9_850), (10_000_000, 150)]));
+        let other = of(&[(1_000_000, 10_000)]);
+        assert!(!load::generator_made(&first.0, &first.1).contains(&"p99"));
+        let (response, part) = (plain(vec![&first.0, &other]), plain(vec![&first.1, &other]));
+        let response = Ok(response.into());
+        assert!(made(&response, &Ok(part), std::iter::empty()).contains(&"p99"));
+        let unknown = Err(record::missing::Missing::because("it was lost"));
+        assert_eq!(made(&response, &unknown, ["p99", "max", "p99"].into_iter()), ["max", "p99"]);
+    }
 
     #[test]
     fn agents_that_saw_the_same_outage_saw_one() {

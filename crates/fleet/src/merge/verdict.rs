@@ -30,7 +30,14 @@ pub(super) struct Findings<'a> {
 /// The verdict on the whole.
 ///
 /// - `hosts`: of all agents together.
-pub(super) fn of(findings: &Findings<'_>, hosts: &[OfHost], verdicts: &[(String, Verdict)]) -> Verdict {
+/// - `late`: the check of the lateness of the whole, if it fails: a percentile of the whole is that of no
+///   agent.
+pub(super) fn of(
+    findings: &Findings<'_>,
+    hosts: &[OfHost],
+    late: Option<Check>,
+    verdicts: &[(String, Verdict)],
+) -> Verdict {
     let mut checks = vec![agents(findings), slices(findings), sums(findings), clocks(findings)];
     // A host need not do an event of each agent.
     let of_hosts = load::hosts_check(hosts);
@@ -46,6 +53,11 @@ pub(super) fn of(findings: &Findings<'_>, hosts: &[OfHost], verdicts: &[(String,
         }
     }
     checks.extend(of_hosts);
+    if let Some(late) = late
+        && let Some(known) = checks.iter_mut().find(|known| known.name == late.name && known.ok)
+    {
+        *known = late;
+    }
     let has_all_agents = checks[0].ok;
     let mut verdict = Verdict::of(checks);
     if findings.is_stopped && has_all_agents {
@@ -150,6 +162,35 @@ mod tests {
 
     use super::*;
 
+    fn findings() -> Findings<'static> {
+        Findings {
+            interval: Duration::from_secs(1),
+            agents: &[],
+            failed: Vec::new(),
+            silent: Vec::new(),
+            damaged: Vec::new(),
+            disagrees: Vec::new(),
+            early: Vec::new(),
+            is_stopped: false,
+        }
+    }
+
+    #[test]
+    fn a_whole_that_is_late_although_no_agent_is_says_so() {
+        let check =
+            |ok, text: &str| Check { name: "lateness", ok, found: 0.0, limit: 0.0, text: text.to_owned() };
+        let verdicts = |ok| [("a1".to_owned(), Verdict::of(vec![check(ok, "of one")]))];
+        for (of_agent, whole, expected) in [
+            (true, None, "agent a1: of one"),
+            (true, Some(check(false, "of all")), "of all"),
+            (false, Some(check(false, "of all")), "agent a1: of one"),
+        ] {
+            let found = of(&findings(), &[], whole, &verdicts(of_agent));
+            let late: Vec<_> = found.checks.iter().filter(|check| check.name == "lateness").collect();
+            assert_eq!(late.iter().map(|check| check.text.as_str()).collect::<Vec<_>>(), [expected]);
+        }
+    }
+
     #[test]
     fn a_host_needs_no_event_of_each_agent_but_one_of_any() {
         let host = |name: &str, done| OfHost {
@@ -161,19 +202,10 @@ mod tests {
         };
         let of_one = load::hosts_check(&[host("h1", 0), host("h2", 3)]).unwrap();
         assert!(!of_one.ok);
-        let findings = Findings {
-            interval: Duration::from_secs(1),
-            agents: &[],
-            failed: Vec::new(),
-            silent: Vec::new(),
-            damaged: Vec::new(),
-            disagrees: Vec::new(),
-            early: Vec::new(),
-            is_stopped: false,
-        };
+        let findings = findings();
         let verdicts = [("a1".to_owned(), Verdict::of(vec![of_one]))];
         for (done, ok) in [(1, true), (0, false)] {
-            let found = of(&findings, &[host("h1", done), host("h2", 6)], &verdicts);
+            let found = of(&findings, &[host("h1", done), host("h2", 6)], None, &verdicts);
             let hosts: Vec<&Check> = found.checks.iter().filter(|check| check.name == "hosts").collect();
             assert_eq!(hosts.iter().map(|check| check.ok).collect::<Vec<_>>(), [ok], "{hosts:?}");
         }

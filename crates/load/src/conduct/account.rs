@@ -72,7 +72,7 @@ pub(super) fn record(
     let mut unfinished =
         audit::unfinished(engine, until_ns, measured.looked_until_ns, is_logged, &mut scratch);
     // Events that ended late are not included yet: their operations are known.
-    let in_flight = unfinished.service_at_least.count();
+    let in_flight = unfinished.service_at_least.count() + books.event_counts.failed_late;
     let hung = hung(engine, &unfinished, measured);
     books.late.response.add_to(&mut unfinished.at_least);
     books.late.service.add_to(&mut unfinished.service_at_least);
@@ -120,6 +120,7 @@ pub(super) fn record(
         wait: of_open(&books.total.wait).map(|known| with(known, &unfinished.wait_at_least)),
         lateness: of_open(&books.total.lateness),
         generator_made: Vec::new(),
+        server_part: of_open(&books.total.server_part),
         failure: books.total.failure.clone(),
         connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         operations: books.operations(in_flight),
@@ -138,7 +139,7 @@ pub(super) fn record(
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     };
     if let Ok(response) = &record.response {
-        record.generator_made = lateness::generator_made(&response.merged(), &books.total.raised);
+        record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
     }
     books.recount.add(&unfinished.rows);
     // An incomplete log counts nothing.
@@ -190,7 +191,7 @@ fn judge(
         drained: books.event_counts.drained,
         lateness: record.response.as_ref().ok().and_then(|response| {
             let is_nothing = engine.settings.target.scheme() == "null";
-            lateness::check(&response.merged(), &books.total.raised, is_nothing)
+            lateness::check(&response.merged(), &books.total.server_part, is_nothing)
         }),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         service_spread_ratio: record.service.merged().spread_ratio(),

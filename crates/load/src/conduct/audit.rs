@@ -22,8 +22,8 @@ pub(crate) struct Unfinished {
     pub(crate) service_at_least: Histogram,
     /// Wait so far, of those that had not begun.
     pub(crate) wait_at_least: Histogram,
-    /// Wait and lateness of those that had begun: these are known. Empty in a closed loop.
-    pub(crate) begun_ns: Vec<(u64, u64)>,
+    /// The events that had begun. Empty in a closed loop.
+    pub(crate) begun: Vec<BegunTimes>,
     /// Time of the measured phase that connections spent with events that never ended.
     pub(crate) held_ns: u64,
     /// Time of the measured phase for which connections were lost that have no successor.
@@ -34,6 +34,16 @@ pub(crate) struct Unfinished {
     pub(crate) rows: Vec<EventRow>,
     /// Rows that found no room in the log.
     pub(crate) unlogged: u64,
+}
+
+/// Times of an event that had begun and not ended.
+#[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "each has its unit")]
+pub(crate) struct BegunTimes {
+    pub(crate) wait_ns: u64,
+    pub(crate) lateness_ns: u64,
+    /// Duration so far, less the generator's part.
+    pub(crate) server_ns: u64,
 }
 
 /// State of the audit.
@@ -109,7 +119,10 @@ impl Audit<'_> {
         if let Some(Begun { start_ns, wait_ns }) = begun {
             found.service_at_least.record(self.looked_until_ns.saturating_sub(start_ns));
             if self.engine.timeline().due.is_some() {
-                found.begun_ns.push((wait_ns, start_ns.saturating_sub(due_ns + wait_ns)));
+                let lateness_ns = start_ns.saturating_sub(due_ns + wait_ns);
+                let stopped_ns = self.engine.stops.within_ns(due_ns, self.looked_until_ns);
+                let server_ns = lasted_ns.saturating_sub(lateness_ns.max(stopped_ns));
+                found.begun.push(BegunTimes { wait_ns, lateness_ns, server_ns });
             }
         } else {
             found.wait_at_least.record(lasted_ns);

@@ -51,7 +51,7 @@ pub(crate) struct Distributions<H> {
     pub(crate) wait: H,
     pub(crate) lateness: H,
     /// In the total only: no file has its slices.
-    pub(crate) raised: H,
+    pub(crate) server_part: H,
     /// Lower bounds of the response, or of the service in a closed loop.
     pub(crate) at_least: H,
     pub(crate) carried_in: H,
@@ -67,7 +67,7 @@ impl<H> Distributions<H> {
             service: make(),
             wait: make(),
             lateness: make(),
-            raised: make(),
+            server_part: make(),
             at_least: make(),
             carried_in: make(),
             failure: make(),
@@ -96,7 +96,7 @@ impl Distributions<Sum> {
         self.service.take(&mut recorder.service);
         self.wait.take(&mut recorder.wait);
         self.lateness.take(&mut recorder.lateness);
-        self.raised.take(&mut recorder.raised);
+        self.server_part.take(&mut recorder.server_part);
         self.at_least.take(&mut recorder.at_least);
         self.carried_in.take(&mut recorder.carried_in);
         self.failure.take(&mut recorder.failure);
@@ -186,10 +186,16 @@ impl Books {
     /// Adds the known times of unfinished events. Call it after the books were closed and before the last
     /// interval ends.
     pub(crate) fn take_unfinished(&mut self, unfinished: &Unfinished) {
-        for (wait_ns, lateness_ns) in &unfinished.begun_ns {
-            self.interval.wait.record(*wait_ns);
-            self.interval.lateness.record(*lateness_ns);
-            self.interval.raised.record(*lateness_ns);
+        for begun in &unfinished.begun {
+            self.interval.wait.record(begun.wait_ns);
+            self.interval.lateness.record(begun.lateness_ns);
+            self.interval.server_part.record(begun.server_ns);
+        }
+        if self.is_open_loop {
+            // The generator's part of an event that no worker took is unknown.
+            for (waited_ns, count) in unfinished.wait_at_least.buckets() {
+                self.interval.server_part.record_n(waited_ns, count);
+            }
         }
         let at_least = if self.is_open_loop { &unfinished.at_least } else { &unfinished.service_at_least };
         for (lasted_ns, count) in at_least.buckets() {
@@ -212,8 +218,8 @@ impl Books {
             interval.add_to(total);
             interval.clear();
         }
-        self.interval.raised.add_to(&mut self.total.raised);
-        self.interval.raised.clear();
+        self.interval.server_part.add_to(&mut self.total.server_part);
+        self.interval.server_part.clear();
         let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
         for (share, (interval, total)) in self.operations.iter().zip(operations) {
             push_slice(&mut slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
@@ -226,14 +232,13 @@ impl Books {
 
     /// The latency that the interval reports: response, or service in a closed loop. Events that timed out
     /// are in it with the time that they had lasted.
-    pub(crate) fn shown(&self, is_warmup: bool) -> Histogram {
+    pub(crate) fn shown(&self, is_warmup: bool) -> CensoredHistogram {
         let of = &self.interval;
         if is_warmup {
-            return Histogram::from(&of.warmup);
+            return Histogram::from(&of.warmup).into();
         }
-        let mut shown = Histogram::from(if self.is_open_loop { &of.response } else { &of.service });
-        of.at_least.add_to(&mut shown);
-        shown
+        let known = Histogram::from(if self.is_open_loop { &of.response } else { &of.service });
+        CensoredHistogram { known, at_least: Histogram::from(&of.at_least) }
     }
 
     /// Lateness of the events that the interval reports. Empty in a closed loop.

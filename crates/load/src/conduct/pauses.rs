@@ -1,11 +1,17 @@
 //! Time for which the whole generator stood still: stopped by a signal, frozen with its control group or its
 //! machine, or off its CPUs.
+//!
+//! A sleep of the conductor that ends too late shows it. A busy machine ends sleeps late too, and while the
+//! conductor waits for a CPU the workers may have one. So short delays count less the time for which the
+//! conductor was runnable, by the kernel's account. A process that is stopped or frozen is not runnable.
 
 use std::ops::Range;
 
-/// Minimum delay of the conductor's wake-up that counts as a pause. A busy machine wakes it some milliseconds
-/// late.
-const PAUSE_NS_MIN: u64 = 100_000_000;
+use crate::engine::{Engine, STOP_NS_MIN};
+use crate::measure::client;
+
+/// Minimum delay of the conductor's wake-up that counts even if the conductor waited for a CPU.
+const STARVED_NS_MIN: u64 = 100_000_000;
 
 /// The pauses of the measured phase.
 #[derive(Debug)]
@@ -19,13 +25,39 @@ impl Pauses {
         Self { phase_ns, total_ns: 0 }
     }
 
+    /// Sleeps until `asked_ns`, and tells the workers of a stop meanwhile.
+    pub(super) fn sleep(&mut self, engine: &Engine, asked_ns: u64) {
+        let waited_before = client::waited_ns();
+        let slept_ns = engine.clock.now_ns();
+        engine.stops.sleep(slept_ns, asked_ns);
+        engine.clock.sleep_until_ns(asked_ns);
+        let woke_ns = engine.clock.now_ns();
+        let is_late = woke_ns >= asked_ns.saturating_add(STOP_NS_MIN);
+        // Between turns the clock also shows times before the load.
+        let stop = if is_late && asked_ns >= engine.timeline().start_ns {
+            let waited_ns = client::waited_ns().zip(waited_before).map(|(now, before)| now - before);
+            self.note(asked_ns, woke_ns, waited_ns)
+        } else {
+            None
+        };
+        engine.stops.wake(stop.map(|end_ns| (slept_ns, end_ns)));
+    }
+
     /// Notes a sleep that was to end at `asked_ns` and ended at `woke_ns`; time outside the phase does not
-    /// count.
-    pub(super) fn note(&mut self, asked_ns: u64, woke_ns: u64) {
-        if woke_ns.saturating_sub(asked_ns) >= PAUSE_NS_MIN {
-            let (from_ns, until_ns) = (asked_ns.max(self.phase_ns.start), woke_ns.min(self.phase_ns.end));
-            self.total_ns += until_ns.saturating_sub(from_ns);
-        }
+    /// count. Returns the end of the stop, if it was one.
+    ///
+    /// - `waited_ns`: time for which the conductor waited for a CPU meanwhile; `None` if unknown.
+    fn note(&mut self, asked_ns: u64, woke_ns: u64, waited_ns: Option<u64>) -> Option<u64> {
+        let late_ns = woke_ns.saturating_sub(asked_ns);
+        let may_be_starved = late_ns < STARVED_NS_MIN;
+        let waited_ns = waited_ns.unwrap_or(if may_be_starved { late_ns } else { 0 });
+        let stopped_ns = late_ns.saturating_sub(waited_ns);
+        let stop = (stopped_ns >= STOP_NS_MIN).then_some(asked_ns + stopped_ns);
+        let counted_until_ns = if may_be_starved { stop.unwrap_or(asked_ns) } else { woke_ns };
+        let (from_ns, until_ns) =
+            (asked_ns.max(self.phase_ns.start), counted_until_ns.min(self.phase_ns.end));
+        self.total_ns += until_ns.saturating_sub(from_ns);
+        stop
     }
 
     pub(super) fn total_s(&self) -> f64 {
@@ -39,11 +71,15 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn pauses() -> Pauses {
+        Pauses::new(1_000 * MS..5_000 * MS)
+    }
+
     #[test]
     fn a_pause_counts_as_far_as_it_lies_in_the_phase() {
         for (asked_ms, woke_ms, expected_s) in [
-            // A busy machine.
-            (2_000, 2_099, 0.0),
+            (2_000, 2_009, 0.0),
+            (2_000, 2_010, 0.01),
             (2_000, 2_100, 0.1),
             (2_000, 3_000, 1.0),
             // The pause began in the warm-up, or ended after the phase.
@@ -53,9 +89,26 @@ mod tests {
             (5_000, 9_000, 0.0),
             (0, 9_000, 4.0),
         ] {
-            let mut pauses = Pauses::new(1_000 * MS..5_000 * MS);
-            pauses.note(asked_ms * MS, woke_ms * MS);
+            let mut pauses = pauses();
+            pauses.note(asked_ms * MS, woke_ms * MS, Some(0));
             assert!((pauses.total_s() - expected_s).abs() < 1e-9, "{asked_ms} to {woke_ms} ms: {pauses:?}");
         }
+    }
+
+    #[test]
+    fn short_stops_add_up_and_waits_for_a_cpu_are_none() {
+        // Stopped for 80 of every 100 ms, seen from a sleep that ends in the middle of the stop.
+        let (mut stopped, mut busy, mut unknown) = (pauses(), pauses(), pauses());
+        for cycle in 10..50 {
+            let (asked_ns, woke_ns) = ((100 * cycle + 40) * MS, 100 * (cycle + 1) * MS);
+            assert_eq!(stopped.note(asked_ns, woke_ns, Some(MS)), Some(woke_ns - MS));
+            assert_eq!(busy.note(asked_ns, woke_ns, Some(55 * MS)), None);
+            assert_eq!(unknown.note(asked_ns, woke_ns, None), None);
+        }
+        assert!((stopped.total_s() - 40.0 * 0.059).abs() < 1e-9, "{stopped:?}");
+        assert!(busy.total_s() == 0.0 && unknown.total_s() == 0.0, "{busy:?} {unknown:?}");
+        // A generator that gets no CPU at all for so long stands still, and its events were in service.
+        assert_eq!(busy.note(2_000 * MS, 2_150 * MS, Some(149 * MS)), None);
+        assert!((busy.total_s() - 0.15).abs() < 1e-9, "{busy:?}");
     }
 }

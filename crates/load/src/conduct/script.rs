@@ -193,7 +193,7 @@ impl ScriptSide {
             total_s: progress.t_s,
             events: (progress.achieved_per_s * progress.interval_s).round(),
             counts: difference(counts, before),
-            latency_pct_s: self.percentile_s(&progress.latency),
+            latency_pct_s: self.percentile_s(&progress.latency.merged()),
             latency_s: None,
             queue: self.is_open_loop.then(|| self.queue(progress.backlog)),
         };

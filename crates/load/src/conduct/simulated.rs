@@ -2,11 +2,13 @@
 
 mod closed_rate;
 mod end;
+mod loops;
 mod open_rate;
 mod outages;
 mod rates;
 mod search;
 mod shares;
+mod stops;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};

@@ -10,6 +10,7 @@ use record::event::{EventRow, Fate};
 use crate::connection::{Failure, FailureClass, Laps};
 use crate::engine::Engine;
 use crate::engine::connection_slot::Gone;
+use crate::engine::stops::Stops;
 use crate::measure::client::{self, Usage};
 use crate::measure::counting::{By, Counting, PhasePosition};
 use crate::measure::latency::{Recorder, Writer};
@@ -37,8 +38,10 @@ pub(crate) struct Started {
     pub(crate) taken: Taken,
     /// Time at which the connection was free and the event was taken.
     pub(crate) claim_ns: u64,
-    /// Time at which the first byte was about to be sent.
+    /// Time at which its request was about to be built and sent.
     pub(crate) start_ns: u64,
+    /// Whether no connection was free when it was due.
+    pub(crate) found_no_worker: bool,
 }
 
 /// The event that was in flight on a connection when it broke.
@@ -172,10 +175,15 @@ impl Ledger {
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
-        let Started { taken, claim_ns, start_ns } = *event;
-        let (raised_ns, host) = (self.raised_ns[connection_slot], engine.host_of(connection_slot));
+        let Started { taken, start_ns, .. } = *event;
+        let host = engine.host_of(connection_slot);
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
         let is_open = counting.by == By::Due;
+        let raised_ns = &mut self.raised_ns[connection_slot];
+        if is_open {
+            note_stops(&engine.stops, event, end_ns, raised_ns);
+        }
+        let server_ns = response_ns.saturating_sub(*raised_ns);
         let place = counting.place(&taken, end_ns);
         match place {
             PhasePosition::Before { .. } | PhasePosition::After => {
@@ -194,8 +202,7 @@ impl Ledger {
             PhasePosition::Cut => return,
             PhasePosition::CarriedOut => {
                 recorder.event_counts.note_cut(&counting, start_ns, end_ns);
-                note_begun_late(recorder, event, end_ns, is_open);
-                recorder.raised.record(raised_ns);
+                note_begun_late(recorder, event, end_ns, is_open.then_some(server_ns));
                 for (operation, took_ns) in laps.taken() {
                     recorder.late.operations[*operation].record(*took_ns);
                 }
@@ -210,13 +217,13 @@ impl Ledger {
             }
             PhasePosition::Within => {
                 recorder.note_done(host);
-                recorder.event_counts.found_no_worker += u64::from(is_open && claim_ns > taken.due_ns);
+                recorder.event_counts.found_no_worker += u64::from(event.found_no_worker);
                 recorder.service.record(service_ns);
                 if is_open {
                     recorder.response.record(response_ns);
                     recorder.wait.record(event.wait_ns());
                     recorder.lateness.record(event.lateness_ns());
-                    recorder.raised.record(raised_ns);
+                    recorder.server_part.record(server_ns);
                 }
                 recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
                 for (operation, took_ns) in laps.taken() {
@@ -236,34 +243,42 @@ impl Ledger {
     /// Records that the event in `connection_slot` was given up after `failure`, at `end_ns`.
     pub(crate) fn failed(&mut self, connection_slot: usize, event: &Started, end_ns: u64, failure: &Failure) {
         let engine = &*self.engine;
-        let (raised_ns, host) = (self.raised_ns[connection_slot], engine.host_of(connection_slot));
+        let host = engine.host_of(connection_slot);
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
+        let is_open = counting.by == By::Due;
+        let raised_ns = &mut self.raised_ns[connection_slot];
+        if is_open {
+            note_stops(&engine.stops, event, end_ns, raised_ns);
+        }
+        let server_ns = is_open.then(|| (end_ns - event.taken.due_ns).saturating_sub(*raised_ns));
         let place = counting.place(&event.taken, end_ns);
         match place {
             PhasePosition::Before { .. } | PhasePosition::After => note_uncounted(recorder, place, None),
             PhasePosition::Cut => return,
             PhasePosition::CarriedOut => {
-                note_begun_late(recorder, event, end_ns, counting.by == By::Due);
+                note_begun_late(recorder, event, end_ns, server_ns);
                 recorder.event_counts.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
+                match failure.operation {
+                    Some(operation) => recorder.late.operations[operation].record(end_ns - event.start_ns),
+                    // It may have been in any.
+                    None => recorder.event_counts.failed_late += 1,
+                }
                 note_late(recorder, row(event, end_ns, &[], Fate::Unfinished), false);
             }
             PhasePosition::CarriedIn | PhasePosition::Within => {
                 recorder.log.push(row(event, end_ns, &[], Fate::Failed));
                 recorder.note_failed(host);
-                let is_open = counting.by == By::Due;
-                recorder.event_counts.found_no_worker +=
-                    u64::from(is_open && event.claim_ns > event.taken.due_ns);
+                recorder.event_counts.found_no_worker += u64::from(event.found_no_worker);
                 let is_timeout = failure.class == FailureClass::Timeout;
                 if is_timeout && !is_open {
                     recorder.event_counts.held_ns += counting.inside_ns(event.start_ns, end_ns);
                 }
                 if is_timeout && place == PhasePosition::Within {
                     if is_open {
-                        note_begun_late(recorder, event, end_ns, is_open);
+                        note_begun_late(recorder, event, end_ns, server_ns);
                         recorder.at_least.record(end_ns - event.taken.due_ns);
-                        recorder.raised.record(raised_ns);
                     } else {
                         recorder.at_least.record(end_ns - event.start_ns);
                     }
@@ -397,12 +412,27 @@ fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
     }
 }
 
+/// Adds the time for which the generator was stopped during an event to its part of the event's response.
+///
+/// The next event in the slot waits for this one, so its wait has that part too.
+fn note_stops(stops: &Stops, event: &Started, end_ns: u64, raised_ns: &mut u64) {
+    let in_all_ns = stops.within_ns(event.taken.due_ns, end_ns);
+    if in_all_ns > 0 {
+        // A stop before the start is lateness, or part of the wait for the event before.
+        let in_service_ns = stops.within_ns(event.start_ns, end_ns);
+        *raised_ns = (*raised_ns + in_service_ns).max(in_all_ns);
+    }
+}
+
 /// Records the known times of an event that began in the measured phase and ended after it, or timed out.
-fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_open: bool) {
+///
+/// - `server_ns`: its response less the generator's part; `None` in a closed loop.
+fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, server_ns: Option<u64>) {
     recorder.late.service.record(end_ns - event.start_ns);
-    if is_open {
+    if let Some(server_ns) = server_ns {
         recorder.wait.record(event.wait_ns());
         recorder.lateness.record(event.lateness_ns());
+        recorder.server_part.record(server_ns);
     }
 }
 

@@ -9,6 +9,7 @@ use record::load::LoadSettings;
 use super::backoff::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
 use super::connection_slot::ConnectionSlot;
 use super::samples::ErrorSamples;
+use super::stops::Stops;
 use super::timeline::Timeline;
 use super::worker_state::WorkerState;
 use crate::connection::FailureClass;
@@ -58,6 +59,8 @@ pub(crate) struct Engine {
     pub(crate) working: AtomicU32,
     /// The earliest start of the next late event, if late events are paced.
     pub(super) catch_up_ns: AtomicU64,
+    /// The stops of the generator.
+    pub(crate) stops: Stops,
     /// One for each host.
     pub(crate) outages: Box<[OutageLog]>,
     /// Connection times before the load began.
@@ -87,6 +90,7 @@ impl Engine {
             settings,
             recorded,
             catch_up_ns: AtomicU64::new(0),
+            stops: Stops::default(),
             outages: hosts.all().iter().map(|_| OutageLog::default()).collect(),
             hosts,
             clock,

@@ -13,12 +13,10 @@
 //! The search is a plain state machine: it names the next rate to try and takes the result. Each try is a
 //! whole run from its own warm-up, so no run inherits the backlog of another.
 
-use record::histogram::Histogram;
+use record::histogram::{Histogram, is_generator_made};
 use record::load::{LatePolicy, LoadRecord, Schedule};
 use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic, Try};
 use record::verdict::Check;
-
-use super::verdict::lateness::PART_MAX;
 
 /// Maximum ratio, at the end, between a rate that breaks the promise and one that keeps it; or the rates
 /// differ by one event of a run, if that is more.
@@ -524,13 +522,14 @@ fn was_idle(record: &LoadRecord) -> bool {
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
 }
 
-/// Whether the generator caused more than half of the statistic. If no summary has it, the generator's own
-/// lateness decides, without the waits that it caused.
+/// Whether the generator caused more than half of the statistic, which a summary need not have.
 fn is_made(record: &LoadRecord, response: &Histogram, statistic: Statistic) -> bool {
     let summary_name = statistic.to_string().replace('.', "_");
-    let late_ns = || value_ns(record.lateness.as_ref().ok()?, statistic);
+    let server_ns = || value_ns(record.server_part.as_ref().ok()?, statistic);
     record.generator_made.contains(&summary_name.as_str())
-        || late_ns().zip(value_ns(response, statistic)).is_some_and(|(late, of)| late > PART_MAX * of)
+        || value_ns(response, statistic)
+            .zip(server_ns())
+            .is_some_and(|(of, part)| is_generator_made(of, part))
 }
 
 fn value_ns(histogram: &Histogram, statistic: Statistic) -> Option<f64> {

@@ -38,6 +38,8 @@ const COMMON_START_MAX: f64 = 0.01;
 const APART_TIMES: f64 = 2.0;
 /// Maximum share of the measured phase of a closed loop in which the generator may stand still.
 const PAUSED_MAX: f64 = 0.01;
+/// Share of the missing events of an open loop from which on pauses of the generator explain them.
+const PAUSED_PART_MAX: f64 = 0.5;
 /// Standard errors of the count that chance may add to the difference of Little's law.
 const LOOK_ERRORS_MAX: f64 = 5.0;
 /// With fewer samples the effect of chance is unknown.
@@ -86,10 +88,12 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         checks.extend(stuck(findings));
         checks.extend(reconnects(findings));
     }
-    let is_behind = checks.iter().any(|check| check.name == "achieved-rate" && !check.ok);
+    let achieved = checks.iter().find(|check| check.name == "achieved-rate");
+    let missing = achieved.filter(|check| !check.ok).map(|check| 1.0 - check.found);
+    let is_behind = missing.is_some();
     checks.extend(away(findings, is_behind));
     checks.extend(hosts(findings.hosts));
-    checks.extend(paused(findings));
+    checks.extend(paused(findings, missing));
     checks.extend(little(findings));
     if findings.service_count > 0 {
         checks.extend(mix(findings));
@@ -250,13 +254,29 @@ pub fn hosts(hosts: &[OfHost]) -> Option<Check> {
 }
 
 /// A closed loop offers nothing while the generator stands still, and the events in flight take as much
-/// longer: neither is the server's doing. In an open loop events are due meanwhile, and `lateness` judges
-/// them.
-fn paused(f: &Findings<'_>) -> Option<Check> {
-    if f.rate_per_s.is_some() || f.paused_s <= 0.0 {
+/// longer: neither is the server's doing.
+///
+/// In an open loop events are due meanwhile, and `lateness` judges the latencies. If the load fell behind,
+/// the pauses are the cause if they are at least half of what is missing: `--late drop` loses the events of a
+/// pause, and a pause at the end leaves a backlog.
+///
+/// - `missing`: the share of an open loop's events that were not done in time, if it fell behind.
+fn paused(f: &Findings<'_>, missing: Option<f64>) -> Option<Check> {
+    if f.paused_s <= 0.0 {
         return None;
     }
     let found = f.paused_s / f.measured_s;
+    if f.rate_per_s.is_some() {
+        let limit = PAUSED_PART_MAX * missing?;
+        let text = format!(
+            "the generator was paused for {:.3} s, {} of the measured phase, in which {} of the events were lost or \
+             late: it was stopped, or got no CPU",
+            f.paused_s,
+            percent(found),
+            percent(missing?)
+        );
+        return (found >= limit).then_some(Check { name: "client-paused", ok: false, found, limit, text });
+    }
     let text = format!(
         "the generator was paused for {:.3} s, {} of the measured phase, {} allowed: \
          it was stopped, or got no CPU",

@@ -1,6 +1,7 @@
 //! Cost of the generator itself, and its time without a CPU.
 
 use std::fs;
+use std::io::Read as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -155,6 +156,16 @@ pub(crate) fn scheduled(thread_id: i32) -> Option<Scheduled> {
     Some(Scheduled { on_cpu_ns: fields.next()??, waited_ns: fields.next()?? })
 }
 
+/// Time for which the calling thread was runnable and did not run; `None` if the kernel does not count it.
+///
+/// Allocates nothing.
+pub(crate) fn waited_ns() -> Option<u64> {
+    let mut room = [0; 128];
+    let bytes = fs::File::open("/proc/thread-self/schedstat").ok()?.read(&mut room).ok()?;
+    let mut fields = std::str::from_utf8(&room[..bytes]).ok()?.split_ascii_whitespace();
+    fields.nth(1)?.parse().ok()
+}
+
 /// Idle time of all CPUs on which this process may run; `None` if the kernel does not report it.
 ///
 /// # Source
@@ -202,6 +213,13 @@ mod tests {
         assert_eq!(account(&left, gone), Some(own));
         assert_eq!(account(&left, || unreachable!("it has ended")), Some(own));
         assert_eq!(account(&OnceLock::new(), || None), None, "a kernel without accounts");
+    }
+
+    #[test]
+    fn a_thread_knows_its_own_wait_for_a_cpu() {
+        let Some(before) = waited_ns() else { return };
+        let own = scheduled(nix::unistd::gettid().as_raw()).unwrap().waited_ns;
+        assert!(before <= own && own <= waited_ns().unwrap());
     }
 
     #[test]

@@ -32,9 +32,8 @@ pub(crate) struct Recorder {
     pub(crate) wait: Tally,
     /// Times from then until the actual start.
     pub(crate) lateness: Tally,
-    /// The generator's part of the response: the lateness, and the part of the wait that earlier lateness
-    /// caused.
-    pub(crate) raised: Tally,
+    /// The response less the generator's part of it, event by event.
+    pub(crate) server_part: Tally,
     /// Lower bounds of the response of events that timed out; of their service in a closed loop.
     pub(crate) at_least: Tally,
     /// Latency, as progress shows it, of events that were due or began before the measured phase and ended in
@@ -69,7 +68,7 @@ impl Recorder {
             service: Tally::new(),
             wait: Tally::new(),
             lateness: Tally::new(),
-            raised: Tally::new(),
+            server_part: Tally::new(),
             at_least: Tally::new(),
             carried_in: Tally::new(),
             failure: Tally::new(),
@@ -227,6 +226,8 @@ pub(crate) struct EventCounts {
     pub(crate) ended_late: u64,
     /// Part of `ended_late` that succeeded.
     pub(crate) drained: u64,
+    /// Part of `ended_late` that failed in an operation that is not known.
+    pub(crate) failed_late: u64,
     /// Time of the phase that connections spent with events that ended after it without success, and in a
     /// closed loop with those that timed out.
     pub(crate) held_ns: u64,
@@ -256,6 +257,7 @@ impl EventCounts {
         self.warmup_done += other.warmup_done;
         self.ended_late += other.ended_late;
         self.drained += other.drained;
+        self.failed_late += other.failed_late;
         self.held_ns += other.held_ns;
         self.lost_ns += other.lost_ns;
         self.closed_ns += other.closed_ns;

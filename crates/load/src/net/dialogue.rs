@@ -57,8 +57,7 @@ pub(crate) trait Dialogue: Send {
         if input.is_empty() {
             return Parsed::MORE;
         }
-        let text = "the server sent unrequested data";
-        Parsed::failure(0, FailureClass::Connection, text)
+        Parsed::unrequested()
     }
 
     /// Writes protocol replies to the input, outside of requests. Called after each read.
@@ -141,6 +140,11 @@ impl Parsed {
 
     pub(crate) fn failure(taken: usize, class: FailureClass, text: impl Into<String>) -> Self {
         Self { taken, answer: Some(Err(Failure::new(class, text))) }
+    }
+
+    /// The input answers no request.
+    pub(crate) fn unrequested() -> Self {
+        Self::failure(0, FailureClass::Connection, "the server sent unrequested data")
     }
 
     /// The input is not an answer in this protocol.

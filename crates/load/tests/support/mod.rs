@@ -280,6 +280,8 @@ pub(crate) fn assert_books(record: &LoadRecord) {
         let lasted_longer = record.counts.unfinished + record.errors.timeout;
         assert_eq!(response.at_least.count(), lasted_longer);
         assert_eq!(in_slices(ResponseAtLeast), lasted_longer);
+        let server_part = record.server_part.as_ref().unwrap();
+        assert_eq!(server_part.count(), response.merged().count(), "the server's part of each event");
         let mut rebuilt = record::histogram::Histogram::new();
         slices(Response).for_each(|s| rebuilt.add(&s.histogram.expand()));
         assert!(rebuilt.buckets().eq(response.known.buckets()), "the slices make the whole without loss");

@@ -137,7 +137,7 @@ pub fn progress(progress: &Progress) -> Value {
         .maybe("offered_per_s", progress.offered_per_s.clone())
         .with("achieved_per_s", progress.achieved_per_s)
         .with("backlog", progress.backlog)
-        .maybe("latency_ns", distribution(&progress.latency))
+        .maybe("latency_ns", bounded(progress.latency.summary()))
         .maybe(
             "lateness_ns",
             progress.lateness.as_ref().map_err(Clone::clone).and_then(|late| distribution(late)),
@@ -337,13 +337,21 @@ mod tests {
             offered_per_s: Err(Missing::because("closed")),
             achieved_per_s: 200.0,
             backlog: 0,
-            latency: [(1_000_000, 200)].into_iter().collect(),
+            latency: Box::new([(1_000_000, 200)].into_iter().collect::<Histogram>().into()),
             lateness: Err(Missing::because("closed")),
             errors: 0,
             outage: false,
         };
         let value = progress(&shown);
         assert!(value["lateness_ns"].is_null() && value["missing"]["lateness_ns"] == "closed", "{value}");
+        assert_eq!(value["latency_ns"]["lower_bounds"], json!([]));
+        shown.latency.at_least.record_n(500_000_000, 3);
+        let value = progress(&shown);
+        assert_eq!(
+            value["latency_ns"]["lower_bounds"],
+            json!(["p99", "p99_9", "p99_99", "mean", "max"]),
+            "{value}"
+        );
         // One event of 200 was late: its p99 is that of the others.
         shown.lateness = Ok(Box::new([(1_000, 199), (400_000_000, 1)].into_iter().collect()));
         let late = &progress(&shown)["lateness_ns"];

@@ -3,7 +3,7 @@
 use analysis::machine;
 use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::CpuSample;
-use record::histogram::{Histogram, QUANTILES, Summary};
+use record::histogram::{Bound, Histogram, QUANTILES, Summary};
 use record::load::{LoadRecord, Outage};
 use record::missing::Maybe;
 use record::run::{Run, RunState};
@@ -194,11 +194,12 @@ fn claim(record: &LoadRecord) -> String {
         Some(s) => {
             // If the sample does not hold that percentile, its maximum is printed as a bound.
             let (name, ns) = s.quantile_ns(P99).map_or(("max", s.max_ns), |ns| ("p99", ns));
-            let bound = match (s.lower_bounds.contains(&name), s.upper_bounds.contains(&name)) {
-                (true, _) => "at least ",
+            let bound = match s.bound(name) {
+                Bound::Lower => "at least ",
                 // Most of it may be the generator's own lateness.
-                (false, true) if name != "max" => "at most ",
-                (false, _) => "",
+                Bound::Upper if name != "max" => "at most ",
+                Bound::Neither => "about ",
+                Bound::Exact | Bound::Upper => "",
             };
             let at = if name == "max" { "at most" } else { "at p99" };
             format!("{what} time {bound}{} {at}", latency(ns as f64))

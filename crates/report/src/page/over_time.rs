@@ -1,7 +1,7 @@
 //! The latency of a load over its measured phase.
 
 use analysis::intervals::{Interval, intervals};
-use record::histogram::Histogram;
+use record::histogram::{Bound, CensoredHistogram, CompactHistogram, Histogram};
 use record::load::LoadRecord;
 
 use super::{Figure, Table};
@@ -27,12 +27,14 @@ struct Stretch {
     ended: u64,
     /// Latencies of those, and of events that timed out or were unfinished at the end: lower bounds.
     latencies: Histogram,
+    /// The part of `latencies` that is lower bounds.
+    at_least: CompactHistogram,
 }
 
 impl Stretch {
     /// Merges neighboring intervals: at least one.
     fn of(intervals: &[Interval<'_>]) -> Self {
-        let mut latencies = Histogram::new();
+        let mut latencies = CensoredHistogram::default();
         for interval in intervals {
             interval.add_latencies_to(&mut latencies);
         }
@@ -40,8 +42,19 @@ impl Stretch {
             from_ns: intervals[0].from_ns,
             until_ns: intervals[intervals.len() - 1].until_ns,
             ended: intervals.iter().map(Interval::ended).sum(),
-            latencies,
+            latencies: latencies.merged(),
+            at_least: CompactHistogram::from(&latencies.at_least),
         }
+    }
+
+    /// A quantile in words, with its bound.
+    fn told(&self, quantile: f64) -> String {
+        let Some(ns) = self.quantile_ns(quantile) else { return "-".to_owned() };
+        let below: u64 =
+            self.at_least.buckets().filter(|(lowest_ns, _)| *lowest_ns <= ns).map(|(_, n)| n).sum();
+        let known = self.latencies.count_at_or_below(ns) - below;
+        let is_lower = (known as f64) < quantile * self.latencies.count() as f64;
+        format!("{}{}", Bound::of(is_lower, false).mark(), latency(ns as f64))
     }
 
     /// A quantile, or `None` if there are too few events to hold it: it would be the maximum.
@@ -81,7 +94,7 @@ fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
         &["#until", "#events", "#fastest quarter up to", "#slowest quarter from", "#max"],
     );
     for s in stretches {
-        let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
+        let at = |q: f64| s.told(q);
         let until = format!("{:.1} s", s.until_s());
         data.row(vec![
             until.into(),
@@ -100,7 +113,8 @@ fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
         title: format!("Every {name}"),
         caption: "Each cell is a time and a latency; the more events it has, the darker it is, by the logarithm of \
                   their number: a single slow event is visible. Events that timed out, or were unfinished at the \
-                  end, are included with the time that they had lasted."
+                  end, are included with the time that they had lasted: values that they could raise are marked in \
+                  the table."
             .into(),
         description: "Heat map of all events; the table has the quarters of each interval.".into(),
         drawing: heat(&Heat {
@@ -125,7 +139,7 @@ fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
         &["#until", "#events", "#ended per second", "#p50", "#p99", "#max"],
     );
     for s in stretches {
-        let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
+        let at = |q: f64| s.told(q);
         data.row(vec![
             format!("{:.1} s", s.until_s()).into(),
             s.ended.to_string().into(),
@@ -156,8 +170,8 @@ fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
         title: format!("{}{} over time", name[..1].to_uppercase(), &name[1..]),
         caption:
             "Each point is the distribution of the events that ended since the previous point. Events that \
-             timed out, or were unfinished at the end, are included with the time that they had lasted. The \
-             99th percentile is missing at points with fewer than 100 events."
+             timed out, or were unfinished at the end, are included with the time that they had lasted: values \
+             that they could raise are lower bounds, marked in the table. The 99th percentile is missing at points with fewer than 100 events."
                 .into(),
         description:
             "Median, 99th percentile and maximum from the start of the measured phase to its end; the \
@@ -217,6 +231,25 @@ mod tests {
         assert_eq!(all.iter().filter(|c| c.0 <= 2.0 && 2.0 < c.1 * 1.001 && c.2 < 1.5).count(), 1);
         assert!(every_event(&found, "response time").is_some());
         assert!(every_event(&found[..COLUMNS_MIN - 1], "response time").is_none());
+    }
+
+    #[test]
+    fn a_stretch_marks_what_events_that_timed_out_could_raise() {
+        let slices = [slice(0, LatencyKind::Response, 197), slice(0, LatencyKind::ResponseAtLeast, 3)];
+        let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 1_000_000_000);
+        let found = Stretch::of(&intervals);
+        let told = [0.5, 0.99, 1.0].map(|quantile| found.told(quantile).starts_with(">="));
+        assert_eq!(
+            (found.latencies.count(), told),
+            (200, [false, true, true]),
+            "they may end at any later time"
+        );
+        let mut slices = slices;
+        slices[1].histogram = [(1_000_000_000, 3)].into_iter().collect();
+        let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 1_000_000_000);
+        let found = Stretch::of(&intervals);
+        let told = [0.5, 0.9, 0.99, 1.0].map(|quantile| found.told(quantile).starts_with(">="));
+        assert_eq!(told, [false, false, true, true]);
     }
 
     #[test]

@@ -174,8 +174,8 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
 /// Column of the text in the short form.
 const BRIEF: usize = 11;
 /// Explains the mark of percentiles that are not the target's.
-const GENERATOR_MADE: &str =
-    "<= marks a response that is mostly the generator's own lateness: the server's part is shorter.";
+const GENERATOR_MADE: &str = "<= marks a response that is mostly the generator's own delay, or of which that part is unknown: the server's part \
+     is shorter. ~ marks one that unfinished events could raise as well.";
 /// Lateness of the generator that is counted event by event.
 const LATE_NS: u64 = 1_000_000;
 
@@ -378,13 +378,7 @@ pub(crate) fn latency_cell(summary: &Summary, line: &str) -> String {
             }
         }
     };
-    // Unfinished events could still raise the value: the weaker bound is printed.
-    let bound = match (summary.lower_bounds.contains(&line), summary.upper_bounds.contains(&line)) {
-        (true, _) => ">=",
-        (false, true) => "<=",
-        (false, false) => "",
-    };
-    format!("{bound}{}", latency(ns))
+    format!("{}{}", summary.bound(line).mark(), latency(ns))
 }
 
 fn operations(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {

@@ -26,6 +26,22 @@ fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
 }
 
 #[test]
+fn an_event_that_fails_after_the_phase_may_have_been_in_any_operation() {
+    for pace in [Loop::open(10.0), Loop::CLOSED] {
+        let record = simulate(settings(pace, 1), |scene| match scene.now_ns {
+            ..900_000_000 => (100 * MS, Ok(())),
+            _ => (150 * MS, Err(FailureClass::Application)),
+        });
+        assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
+        let operation = &record.operations["serve"];
+        assert_eq!((operation.service.at_least.count(), operation.in_flight), (0, 1));
+        let bounds = record.service.summary().unwrap().lower_bounds;
+        assert_eq!(operation.summary().unwrap().lower_bounds, bounds);
+        assert!(bounds.contains(&"p95"), "{bounds:?}");
+    }
+}
+
+#[test]
 fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations() {
     let hang = |scene: &Scene<'_>| match scene.now_ns {
         ..SECOND => (MS, Ok(())),
@@ -67,6 +83,44 @@ fn what_a_phase_with_its_server_away_waits_for_ends() {
     assert!(absence.is_too_long(true, 126 * SECOND));
 }
 
+/// An open loop of these events at a rate, in which all else is well.
+pub(super) fn findings<'a>(settings: &'a LoadSettings, counts: &'a Counts, per_s: f64) -> Findings<'a> {
+    Findings {
+        settings,
+        rate_per_s: Some(per_s),
+        counts,
+        achieved_per_s: counts.done as f64 * per_s / counts.planned as f64,
+        in_system: None,
+        paused_s: 0.0,
+        service_count: counts.done,
+        never_ended: 0,
+        timeouts: 0,
+        held_s: 0.0,
+        lost_s: 0.0,
+        closed_s: 0.0,
+        open_sockets: Err(Missing::because("simulated")),
+        recount: None,
+        measured_s: counts.planned as f64 / per_s,
+        schedule_events: Some(counts.planned as f64),
+        hung: 0,
+        drained: 0,
+        lateness: None,
+        in_system_mean_ns: None,
+        service_spread_ratio: 0.0,
+        service_longest_s: 0.0,
+        cut_s: 0.0,
+        starved_ratio: None,
+        may_have_loops: false,
+        waits_for_server: true,
+        connection_errors: 0,
+        away: None,
+        hosts: &[],
+        preemptions: 0,
+        busiest_ratio: Some(0.0),
+        operations: &[],
+    }
+}
+
 #[test]
 fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
     let settings = settings(Loop::open(10.0), 2);
@@ -95,43 +149,15 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
     ] {
         let counts = Counts { planned, done, unfinished: planned - done, ..Counts::default() };
         let findings = Findings {
-            settings: &settings,
-            rate_per_s: Some(per_s),
-            counts: &counts,
-            achieved_per_s: done as f64 * per_s / planned as f64,
             in_system: quarters.map(|(first, last)| InSystem {
                 mean: first,
                 error: 0.0,
                 looks: 1,
                 trend: Some(Trend { first, last }),
             }),
-            paused_s: 0.0,
-            service_count: done,
-            never_ended: 0,
-            timeouts: 0,
-            held_s: 0.0,
-            lost_s: 0.0,
-            closed_s: 0.0,
-            open_sockets: Err(Missing::because("simulated")),
-            recount: None,
-            measured_s: planned as f64 / per_s,
-            schedule_events: Some(planned as f64),
-            hung: 0,
             drained,
-            lateness: None,
             in_system_mean_ns: Some(mean_ms * 1e6),
-            service_spread_ratio: 0.0,
-            service_longest_s: 0.0,
-            cut_s: 0.0,
-            starved_ratio: None,
-            may_have_loops: false,
-            waits_for_server: true,
-            connection_errors: 0,
-            away: None,
-            hosts: &[],
-            preemptions: 0,
-            busiest_ratio: Some(0.0),
-            operations: &[],
+            ..findings(&settings, &counts, per_s)
         };
         let checks = crate::judge::verdict::checks(&findings);
         let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();

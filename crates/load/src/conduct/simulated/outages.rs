@@ -25,6 +25,21 @@ fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
 }
 
 #[test]
+fn an_event_whose_connection_breaks_had_found_a_worker() {
+    // One event a second, and each second one loses its connection once.
+    let has_broken = Mutex::new(std::collections::BTreeSet::new());
+    let keeping = Keeping { connect_ns: 50 * MS, ..Keeping::ALL };
+    let serve = move |scene: &Scene<'_>| {
+        let breaks = scene.chance.is_multiple_of(2) && has_broken.lock().unwrap().insert(scene.chance);
+        (MS, if breaks { Err(FailureClass::Connection) } else { Ok(()) })
+    };
+    let record = play(settings(Loop::open(1.0), 10), 0..0, keeping, Box::new(serve));
+    assert_eq!(record.counts.done, 10);
+    assert!(record.errors.connection > 0 && record.wait.unwrap().known.quantile_ns(1.0) >= Some(50 * MS));
+    assert_eq!(record.found_no_worker, 0, "the worker was free when each was due");
+}
+
+#[test]
 fn what_a_server_closes_while_it_is_idle_costs_wait_and_no_error() {
     // A connection lives for a third of a second, and an event comes every second.
     let keeping = Keeping { for_ns: 333 * MS, connect_ns: 50 * MS };

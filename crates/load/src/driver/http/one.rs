@@ -102,9 +102,16 @@ impl Dialogue for DialogueOne {
         }
     }
 
-    /// Some servers announce that they close an idle connection, by an unrequested answer: 408.
+    /// Some servers announce that they close an idle connection, by an unrequested answer: 408. Any other
+    /// answer would be taken for that to the next request.
     fn hear_unasked(&mut self, input: &[u8]) -> Parsed {
-        self.closes |= !input.is_empty();
+        if input.is_empty() {
+            return Parsed::MORE;
+        }
+        if !self.closes && !begins_timeout(input) {
+            return Parsed::unrequested();
+        }
+        self.closes = true;
         Parsed { taken: input.len(), answer: None }
     }
 
@@ -263,6 +270,12 @@ fn set_cookie(line: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"set-cookie:";
     let (name, value) = line.split_at_checked(NAME.len())?;
     name.eq_ignore_ascii_case(NAME).then(|| value.trim_ascii())
+}
+
+/// Whether the input begins an answer 408, Request Timeout, as far as it has come.
+fn begins_timeout(input: &[u8]) -> bool {
+    let begins = |answer: &[u8]| answer.starts_with(input) || input.starts_with(answer);
+    begins(b"HTTP/1.1 408") || begins(b"HTTP/1.0 408")
 }
 
 fn within(left: u64, bytes: usize) -> usize {
@@ -424,6 +437,28 @@ mod tests {
             asker.ask(Random::of(1, 1), &mut Vec::new());
             assert!(asker.hear(answer(answered).as_bytes(), false).answer.is_some_and(|a| a.is_ok()));
             assert_eq!(asker.closes(), closes, "{header} {answered}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_the_announced_end_of_an_idle_connection_comes_unasked() {
+        let heard = |pieces: &[&[u8]]| {
+            let mut asker = asker("GET");
+            let is_well = pieces.iter().all(|piece| asker.hear_unasked(piece).answer.is_none());
+            (is_well, asker.closes())
+        };
+        assert_eq!(heard(&[b""]), (true, false));
+        for pieces in [
+            &[&b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"[..]][..],
+            &[b"HTTP/1.0 408 Request Time-out\r\n\r\n<html>"],
+            &[b"HTTP/1.1 4", b"08 Request Timeout\r\n", b"Connection: close\r\n\r\n"],
+        ] {
+            assert_eq!(heard(pieces), (true, true), "{pieces:?}");
+        }
+        for input in
+            [&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], b"HTTP/1.1 40x", b"hello", b"\r\n"]
+        {
+            assert_eq!(heard(&[input]), (false, false), "{input:?}");
         }
     }
 

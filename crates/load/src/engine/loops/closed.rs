@@ -31,7 +31,7 @@ pub(crate) fn work(worker: &mut Worker) {
     let leaves_after_ns = engine.share_ns(engine.settings.ramp_down, worker.index);
     while worker.is_ready() {
         let Some((taken, now_ns)) = take(worker, leaves_after_ns) else { return };
-        worker.perform(&Started { taken, claim_ns: now_ns, start_ns: now_ns });
+        worker.perform(&Started { taken, claim_ns: now_ns, start_ns: now_ns, found_no_worker: false });
         if worker.is_over() {
             return;
         }

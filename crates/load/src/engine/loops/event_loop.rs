@@ -223,10 +223,9 @@ impl EventLoop {
                 self.engine.note_sample(self.first_slot, FailureClass::Machine, &text);
                 break;
             }
-            // The loop may have slept for another reason, or not at all, or an answer woke it.
-            if is_for_next && deadline_ns > now_ns && self.ready.count() == 0 {
-                self.engine.lead.learn(deadline_ns, self.engine.clock.now_ns());
-                self.approach = Approach::Slept;
+            // The loop may have slept for another reason, or not at all.
+            if is_for_next && deadline_ns > now_ns {
+                self.note_wake_up(deadline_ns);
             }
             for index in 0..self.ready.count() {
                 let (number, flags) = self.ready.found(index);
@@ -428,12 +427,16 @@ impl EventLoop {
 
     /// Begins an event; `claim_ns` is `None` in a closed loop, in which an event is taken when it is due.
     fn begin(&mut self, link: usize, taken: Taken, claim_ns: Option<u64>) {
+        // As with a thread for each connection, the event starts before its request is built: with TLS and
+        // HTTP/2 that takes as long as to read the answer, which is service too.
+        let start_ns = if claim_ns.is_some() { self.engine.clock.now_ns() } else { taken.due_ns };
         let can_ask = matches!(self.links[link].state, State::Free | State::Resting);
         if can_ask {
             self.build(link, &taken);
         }
-        let start_ns = if claim_ns.is_some() { self.engine.clock.now_ns() } else { taken.due_ns };
-        let started = Started { taken, claim_ns: claim_ns.unwrap_or(taken.due_ns), start_ns };
+        let claim_ns = claim_ns.unwrap_or(taken.due_ns);
+        let found_no_worker = claim_ns > taken.due_ns;
+        let started = Started { taken, claim_ns, start_ns, found_no_worker };
         self.ledger.begun(self.first_slot + link, &started);
         let tries_left = self.engine.settings.retries_max;
         let event = Pending { started, try_start_ns: start_ns, tries_left, is_tried: can_ask, is_hit: false };

@@ -21,7 +21,7 @@ pub(crate) fn work(worker: &mut Worker) {
             worker.ledger.skip(worker.index, &taken);
             continue;
         }
-        let is_late = claim_ns > taken.due_ns;
+        let (first_claim_ns, is_late) = (claim_ns, claim_ns > taken.due_ns);
         // A paced event may not start before its turn. To the event this is the same as waiting for a free
         // worker.
         let mut claim_ns = if is_late { late.turn_ns(claim_ns, &engine) } else { claim_ns };
@@ -30,7 +30,9 @@ pub(crate) fn work(worker: &mut Worker) {
         let start = if waits { wait(worker, &mut taken, &mut claim_ns) } else { Start::At(claim_ns) };
         match start {
             Start::At(start_ns) => {
-                worker.perform(&Started { taken, claim_ns, start_ns });
+                // A rate change may have moved the due time.
+                let found_no_worker = first_claim_ns > taken.due_ns;
+                worker.perform(&Started { taken, claim_ns, start_ns, found_no_worker });
                 if worker.is_over() {
                     return;
                 }

@@ -32,8 +32,10 @@ const OUTCOMES: [&str; 2] = ["answer", "nil"];
 const ANSWER: usize = 0;
 const NIL: usize = 1;
 
-/// Commands that end the connection or the server, or break the one-to-one order of requests and answers.
-const REFUSED: [&str; 19] = [
+/// Commands that end the connection or the server, break the one-to-one order of requests and answers, or
+/// change what later commands on the connection do.
+const REFUSED: [&str; 24] = [
+    "ASKING",
     "AUTH",
     "DISCARD",
     "EXEC",
@@ -44,7 +46,11 @@ const REFUSED: [&str; 19] = [
     "PSYNC",
     "PUNSUBSCRIBE",
     "QUIT",
+    "READONLY",
+    "READWRITE",
+    "REPLCONF",
     "RESET",
+    "SELECT",
     "SHUTDOWN",
     "SSUBSCRIBE",
     "SUBSCRIBE",
@@ -53,6 +59,16 @@ const REFUSED: [&str; 19] = [
     "UNSUBSCRIBE",
     "UNWATCH",
     "WATCH",
+];
+
+/// Subcommands that do.
+const REFUSED_SUB: [(&str, &str); 5] = [
+    ("CLIENT", "CACHING"),
+    ("CLIENT", "KILL"),
+    ("CLIENT", "REPLY"),
+    // The server would announce changes of keys between answers.
+    ("CLIENT", "TRACKING"),
+    ("SCRIPT", "DEBUG"),
 ];
 
 /// A server that receives these commands.
@@ -100,16 +116,15 @@ impl List {
                     "its first word, the name of the command, cannot contain `${...}`".to_owned(),
                 ));
             }
-            let upper = first.to_ascii_uppercase();
-            let is_client_reply =
-                upper == "CLIENT" && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case("reply"));
-            if REFUSED.contains(&upper.as_str()) || is_client_reply {
+            let is_of = |(command, sub): &(&str, &str)| {
+                let is_sub = |word: &String| word.eq_ignore_ascii_case(sub);
+                first.eq_ignore_ascii_case(command) && words.get(1).is_some_and(is_sub)
+            };
+            if REFUSED.iter().any(|word| word.eq_ignore_ascii_case(first)) || REFUSED_SUB.iter().any(is_of) {
                 let why = "not supported: a command must have one answer and leave the connection's state unchanged";
                 return Err(of_command(why.to_owned()));
             }
-            let name = first.to_ascii_lowercase();
-            let earlier = each.iter().filter(|c| c.name.split('-').next() == Some(&name)).count();
-            let name = if earlier == 0 { name } else { format!("{name}-{}", earlier + 1) };
+            let name = free_name(&each, &first.to_ascii_lowercase());
             let words = words.iter().map(|word| Template::read(word, Part::Body, data.as_ref()));
             let words = words.collect::<Result<_, _>>().map_err(of_command)?;
             each.push(Command { name, weight: *weight, words });
@@ -133,6 +148,13 @@ impl List {
         });
         found.expect("the draw is below the sum of the weights")
     }
+}
+
+/// A name for a command that no other has: `get`, `get-2`. Names of modules' commands may have a `-` too.
+fn free_name(each: &[Command], name: &str) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| each.iter().all(|command| command.name != *name)).expect("numbers do not end")
 }
 
 impl Exchange for Commands {
@@ -447,6 +469,15 @@ mod tests {
     }
 
     #[test]
+    fn each_command_has_a_record_of_its_own() {
+        let names = |texts: &[&str]| -> Vec<String> {
+            list(texts).unwrap().each.iter().map(|command| command.name.clone()).collect()
+        };
+        assert_eq!(names(&["X-ADD a", "x-add b", "X a", "x b"]), ["x-add", "x-add-2", "x", "x-2"]);
+        assert_eq!(names(&["GET a", "GET-2 b", "GET c", "get d"]), ["get", "get-2", "get-3", "get-4"]);
+    }
+
+    #[test]
     fn what_cannot_be_sent_is_refused_before_it_is() {
         for (texts, says) in [
             (&[""][..], "it is empty"),
@@ -457,6 +488,15 @@ mod tests {
             (&["GET ${1"], "not closed"),
             (&["subscribe c"], "one answer"),
             (&["client REPLY off"], "one answer"),
+            (&["CLIENT Tracking ON"], "one answer"),
+            (&["client caching yes"], "one answer"),
+            (&["CLIENT KILL ID 7"], "one answer"),
+            (&["script debug YES"], "one answer"),
+            (&["select 1"], "one answer"),
+            (&["READONLY"], "one answer"),
+            (&["readwrite"], "one answer"),
+            (&["asking"], "one answer"),
+            (&["REPLCONF GETACK *"], "one answer"),
             (&["GET a@0"], "weight of 0"),
         ] {
             let problem = list(texts).unwrap_err();

@@ -2,12 +2,22 @@
 
 use std::cmp::Reverse;
 
-use super::EventLoop;
 use super::link::State;
+use super::{Approach, EventLoop};
 use crate::connection::{Failure, FailureClass};
 use crate::net::{CONNECT_TIMEOUT, timed_out};
 
 impl EventLoop {
+    /// Learns from a sleep that was to end at `deadline_ns`, unless an answer ended it before. The later a
+    /// wake-up, the likelier that an answer came as well: without those, late wake-ups would be missing.
+    pub(super) fn note_wake_up(&mut self, deadline_ns: u64) {
+        let now_ns = self.engine.clock.now_ns();
+        if now_ns >= deadline_ns {
+            self.engine.lead.learn(deadline_ns, now_ns);
+            self.approach = Approach::Slept;
+        }
+    }
+
     pub(super) fn fire_timers(&mut self, now_ns: u64, is_over: bool) {
         while let Some(Reverse((timer_ns, number))) = self.timers.peek().copied() {
             if timer_ns > now_ns {
