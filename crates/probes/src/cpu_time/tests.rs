@@ -129,7 +129,7 @@ fn a_cpu_that_was_away_between_two_looks_has_no_values_for_that_interval() {
         match event(&back, 1) {
             Ok(busy) => assert_eq!((rung, busy), (Rung::Bpf, 0.75)),
             Err(why) => {
-                assert!(rung == Rung::Perf && why.reason.contains("ended its perf events"), "{why:?}")
+                assert!(rung == Rung::Perf && why.reason.contains("ended its perf events"), "{why:?}");
             }
         }
         assert!(event(&probe.since_start().unwrap(), 1).is_err(), "the whole time has the gap");
