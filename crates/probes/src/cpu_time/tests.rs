@@ -107,7 +107,8 @@ fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
     assert!(probe.since_start().is_ok());
 }
 
-/// The CPU is off and on again between two looks: the lists of CPUs do not differ. Perf events do not come back.
+/// The CPU is off and on again between two looks: the lists of CPUs do not differ. Perf events
+/// do not come back.
 #[test]
 fn a_cpu_that_was_away_between_two_looks_has_no_values_for_that_interval() {
     for rung in [Rung::Bpf, Rung::Perf] {
