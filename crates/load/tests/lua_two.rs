@@ -141,38 +141,51 @@ fn a_failed_bulk_insert_is_sent_again_and_one_that_fails_at_the_end_is_reported(
     assert_eq!(number(&server, "SELECT COUNT(*) FROM t"), 0);
 }
 
-/// The server is gone when the rows of the events are sent: in `thread_done`, or in the last event.
+/// The connection is lost in `thread_done`, or the server is gone when the load ends.
 #[test]
 fn rows_that_a_lost_server_did_not_take_make_the_load_invalid() {
-    for (event, done) in [(0, "con:bulk_insert_done()"), (2, "")] {
-        let Some(server) = MariaDb::start() else { return };
-        let mut own = server.connect("app", Some(PASSWORD), "bench");
-        own.query_drop("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
-        let kill = "sysbench.sql.driver():connect():query('KILL ' .. id)";
-        let text = format!(
-            "function thread_init()
-              con = sysbench.sql.driver():connect()
-              id = con:query_row('SELECT CONNECTION_ID()')
-              con:bulk_insert_init('INSERT INTO t VALUES')
-              n = 0
-            end
-            local function lose() {kill} end
-            function event()
-              n = n + 1
-              con:bulk_insert_next('(' .. n .. ')')
-              if n == {event} then lose(); con:query('SELECT 1') end
-            end
-            function thread_done() if {event} == 0 then lose() end {done} end"
-        );
-        let one_try = LoadSettings { retries_max: 0, ..script(&server.url(), &text, 2) };
-        let settings = LoadSettings { prepare: PreparePolicy::Never, ..one_try };
-        let record = try_run(&settings).unwrap();
+    let Some(mut server) = MariaDb::start() else { return };
+    let mut own = server.connect("app", Some(PASSWORD), "bench");
+    own.query_drop("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    let gone = server.socket().with_file_name("gone");
+    let text = format!(
+        "function thread_init()
+          con = sysbench.sql.driver():connect()
+          id = con:query_row('SELECT CONNECTION_ID()')
+          con:bulk_insert_init('INSERT INTO t VALUES')
+          n = 0
+        end
+        function event()
+          n = n + 1
+          con:bulk_insert_next('(' .. n .. ')')
+          if n == 20 then os.execute('touch {}') end
+          con:query('SELECT 1')
+        end
+        function thread_done()
+          if n < 20 then sysbench.sql.driver():connect():query('KILL ' .. id) end
+          con:bulk_insert_done()
+        end",
+        gone.display()
+    );
+    let few = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), &text, 2) };
+    let unsent = |record: &LoadRecord| {
         let check = record.verdict.checks.iter().find(|check| check.name == "thread-done");
-        let about = format!("{event}: {:?} {:?}", record.counts, record.error_samples);
+        let about = format!("{:?} {:?}", record.counts, record.error_samples);
         assert!(check.is_some_and(|check| !check.ok), "{about}");
-        assert_eq!(record.counts.done, 2 - event / 2, "{about}");
-        assert_eq!(number(&server, "SELECT COUNT(*) FROM t"), 0, "{about}");
-    }
+    };
+    let record = try_run(&few).unwrap();
+    unsent(&record);
+    assert_eq!((record.counts.done, number(&server, "SELECT COUNT(*) FROM t")), (2, 0));
+    let pace = support::jittered(50.0);
+    let long = LoadSettings { events_max: None, time: Duration::from_secs(3), pace, ..few };
+    let (record, ()) = support::run_with_trouble(&long, || {
+        while !gone.exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server.crash();
+    });
+    unsent(&record);
+    assert!(record.counts.done > 0, "{:?}", record.counts);
 }
 
 /// A script that reconnects while the server is away waits for it, as one that sends a statement.

@@ -430,7 +430,7 @@ impl Drop for Hotplug {
     }
 }
 
-/// It is off and on again between two looks at the CPUs: their lists do not differ.
+/// The CPU is off and on again between two looks: the lists of CPUs do not differ.
 #[test]
 fn root_a_cpu_that_was_away_for_a_moment_is_reported() {
     let Some(mut profiler) = begin(&Options::of_everyone(ProfileKind::OnCpu)) else { return };

@@ -6,6 +6,7 @@
 
 mod cache;
 mod checkout;
+mod git;
 mod rights;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use archive::Archive;
-use bakeoff_runner::{Event, Options, resume, run};
+use bakeoff_runner::{Event, Options, Outcome, resume, run};
 use load::Stop;
 use record::load::{LoadRecord, Workload};
 
@@ -182,23 +182,28 @@ measure = {{ time = "500ms" }}
     );
     let plan = plan::read(&text, "test.toml").unwrap();
     let archive = Archive::open(&folder.path().join("archive")).unwrap();
-    let (stop, is_over) = (Stop::new(), AtomicBool::new(false));
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !begun.exists() && !is_over.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            stop.request_after_trial();
-        });
-        let outcome = run(&plan, &archive, &BESIDE, &stop, &mut |_| {});
-        is_over.store(true, Ordering::SeqCst);
-        outcome.unwrap()
-    });
-    let found = || {
-        let journal = archive.dir().join(format!("bakeoffs/{}/events.jsonl", outcome.id));
-        std::fs::read_to_string(journal).unwrap().matches("\"step\":\"rate-found\"").count()
+    // Stops the search in its first load.
+    let stopped = |conduct: &(dyn Fn(&Stop) -> Outcome + Sync)| {
+        let (stop, is_over) = (Stop::new(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !begun.exists() && !is_over.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                stop.request_after_trial();
+            });
+            let outcome = conduct(&stop);
+            is_over.store(true, Ordering::SeqCst);
+            outcome
+        })
     };
-    assert_eq!((outcome.planned, found()), (1, 0), "the first load was the last");
-    let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
-    assert_eq!((resumed.planned, resumed.sealed + resumed.invalid, found()), (0, 1, 1));
+    let outcome = stopped(&|stop| run(&plan, &archive, &BESIDE, stop, &mut |_| {}).unwrap());
+    std::fs::remove_file(&begun).unwrap();
+    let again = stopped(&|stop| resume(&archive, outcome.id, &BESIDE, stop, &mut |_| {}).unwrap());
+    assert!(begun.exists(), "the search began again");
+    let journal = archive.dir().join(format!("bakeoffs/{}/events.jsonl", outcome.id));
+    let journal = std::fs::read_to_string(journal).unwrap();
+    let count = |step: &str| journal.matches(&format!("\"step\":\"{step}\"")).count();
+    assert_eq!((count("series-prepare"), count("rate-found")), (2, 0), "{journal}");
+    assert_eq!((outcome.planned, again.planned), (1, 1));
 }

@@ -465,7 +465,7 @@ mod tests {
         assert!(again.exists(), "{:?}", queue.lock().unwrap().entry(id));
     }
 
-    /// As at an upgrade: a process that an older bakeoff began has no handler for SIGUSR1, and would die.
+    /// A process that an older bakeoff began has no handler for SIGUSR1, and would die.
     #[test]
     fn a_process_that_cannot_stop_after_its_trial_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();

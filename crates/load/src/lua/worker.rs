@@ -131,8 +131,8 @@ impl Drop for ScriptWorker {
             return;
         }
         let ended = state.call_global("thread_done", Some(self.thread));
-        // A failure is reported, such as that of the last rows of an INSERT. If the server is gone, the record
-        // of the load stays, and says so.
+        // A failure is reported, such as that of the last rows of an INSERT. If the server is gone, the
+        // record of the load stays, and says so.
         let text = match ended {
             Err(ScriptError::Sql(failure)) if failure.class == FailureClass::Connection => {
                 if !is_cut {

@@ -107,7 +107,8 @@ fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
     assert!(probe.since_start().is_ok());
 }
 
-/// Between two looks it is off and on again: the lists of CPUs do not differ. Perf events do not come back.
+/// The CPU is off and on again between two looks: the lists of CPUs do not differ. Perf events
+/// do not come back.
 #[test]
 fn a_cpu_that_was_away_between_two_looks_has_no_values_for_that_interval() {
     for rung in [Rung::Bpf, Rung::Perf] {
@@ -129,7 +130,7 @@ fn a_cpu_that_was_away_between_two_looks_has_no_values_for_that_interval() {
         match event(&back, 1) {
             Ok(busy) => assert_eq!((rung, busy), (Rung::Bpf, 0.75)),
             Err(why) => {
-                assert!(rung == Rung::Perf && why.reason.contains("ended its perf events"), "{why:?}")
+                assert!(rung == Rung::Perf && why.reason.contains("ended its perf events"), "{why:?}");
             }
         }
         assert!(event(&probe.since_start().unwrap(), 1).is_err(), "the whole time has the gap");

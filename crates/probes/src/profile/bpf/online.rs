@@ -27,8 +27,8 @@ impl Online {
 
     /// Adds the time since the last look.
     ///
-    /// - `online`: CPUs now, with their stays; `None` if the kernel does not list them, then those of the last
-    ///   look.
+    /// - `online`: CPUs now, with their stays; `None` if the kernel does not list them, then those of the
+    ///   last look.
     pub(super) fn look(&mut self, online: Option<&BTreeMap<u32, u64>>, now_ns: u64) {
         let ns = now_ns.saturating_sub(self.at_ns);
         self.at_ns = now_ns;

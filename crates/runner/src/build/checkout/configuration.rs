@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{git, line_of};
+use crate::build::git::{git, line_of};
 use crate::options::other_writer_on;
 
 /// Keys of included files, also of those with a condition that does not hold now.
