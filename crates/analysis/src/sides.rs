@@ -112,8 +112,8 @@ impl Side {
         self.observations.extend(of_run(run));
     }
 
-    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost. So do the trials of a cell if
-    /// they failed in several blocks before one was sealed: the values are a selection.
+    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost. So do the trials of a cell
+    /// if they failed in several blocks before one was sealed: the values are a selection.
     pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
         let number = Some(self.bakeoffs);
         self.bakeoffs += 1;
