@@ -74,7 +74,9 @@ fn different_commands_are_no_runs_of_one_side() {
     };
     let side = |titles: &[&str]| {
         let mut subjects = Subjects::default();
-        titles.iter().for_each(|title| subjects.add_run(&recorded(title)));
+        for title in titles {
+            subjects.add_run(&recorded(title));
+        }
         subjects
     };
     // Two sides may have different commands: they are compared.
