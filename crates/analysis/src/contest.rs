@@ -272,7 +272,7 @@ fn blocks_word(n: usize) -> String {
 mod tests {
     use super::*;
 
-    /// By hand: 2 of the 2^6 outcomes, and (1/3)^3.
+    // Computed by hand: 2 of the 2^6 outcomes, and (1/3)^3.
     #[test]
     fn failures_are_shared_as_the_trials_are() {
         assert!((p_of_shares(6, 0, 0.5) - 0.031_25).abs() < 1e-12);

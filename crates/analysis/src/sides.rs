@@ -112,8 +112,8 @@ impl Side {
         self.observations.extend(of_run(run));
     }
 
-    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost, and so do the values of a
-    /// cell whose trials failed in several blocks before one was sealed: they are a selection.
+    /// Adds the sealed trials of a bake-off. Trials that fell out count as lost. So do the trials of a cell
+    /// if they failed in several blocks before one was sealed: the values are a selection.
     pub fn add_bakeoff(&mut self, bakeoff: &Bakeoff) {
         let number = Some(self.bakeoffs);
         self.bakeoffs += 1;
@@ -201,8 +201,8 @@ fn of_run(run: &Run) -> Vec<Observation> {
     Metric::OF_COMMANDS.into_iter().map(|metric| one(metric, value(run, metric))).collect()
 }
 
-/// The time and the CPU time of each command. Each has a condition of its own: two values of one run share
-/// its noise, so they are no two values of one condition.
+/// The time and the CPU time of each command. Each is a separate condition: two values of one run share its
+/// noise, so they are no replicates.
 fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
     let of = |(i, condition): (usize, String)| {
         let mean = |figure: fn(&record::commands::Turn) -> f64| {

@@ -163,8 +163,8 @@ impl Comparison {
 }
 
 impl Compared {
-    /// The text, and the parameters whose values do not stand in it: `gzip (level=9)`. A name that the user
-    /// gave need not contain them.
+    /// The text, and the parameters with values that it does not contain: `gzip (level=9)`. A name that the
+    /// user gave need not contain them.
     fn name(&self) -> String {
         let is_told = |value: &str| {
             self.text.match_indices(value).any(|(at, _)| {

@@ -39,7 +39,7 @@ impl Difference {
     }
 }
 
-/// What the runs of a side measured: runs of different subjects are not compared.
+/// Subjects of the runs of a side: runs of different subjects are not compared.
 #[derive(Debug, Clone, Default)]
 pub struct Subjects {
     /// Subjects by condition; that of a whole run or bake-off has an empty one.
@@ -136,7 +136,9 @@ impl Properties {
             of_trials.entry(name).or_default().insert(value);
         }
         for (name, values) in of_trials.into_iter().filter(|(_, values)| values.len() == 1) {
-            values.iter().for_each(|value| self.note(name, value));
+            for value in &values {
+                self.note(name, value);
+            }
         }
     }
 

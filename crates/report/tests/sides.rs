@@ -53,7 +53,7 @@ fn a_setting_that_all_trials_of_a_bake_off_share_is_one_of_its_properties() {
     let found = differing(&[("a".into(), of(500.0)), ("b".into(), of(900.0))]);
     let texts: Vec<String> = found.iter().map(Difference::text).collect();
     // The number of threads is a factor, and the same in both.
-    assert_eq!(texts, ["rate: 500/s (a), 900/s (b)"]);
+    assert_eq!(texts, ["rate: 500.00/s (a), 900.00/s (b)"]);
 }
 
 #[test]
@@ -74,7 +74,9 @@ fn different_commands_are_no_runs_of_one_side() {
     };
     let side = |titles: &[&str]| {
         let mut subjects = Subjects::default();
-        titles.iter().for_each(|title| subjects.add_run(&recorded(title)));
+        for title in titles {
+            subjects.add_run(&recorded(title));
+        }
         subjects
     };
     // Two sides may have different commands: they are compared.
@@ -83,7 +85,7 @@ fn different_commands_are_no_runs_of_one_side() {
     assert_eq!(why, "the runs of b recorded different commands: gzip x, true");
 }
 
-/// A side whose throughput has a spread of 0.1 %, and whose CPU time per event has this one.
+/// A side with a spread of 0.1 % in throughput, and with this one in CPU time per event.
 fn side(name: &str, spread: f64, from: u64) -> Side {
     let noise = [1.0, -1.0, 0.5, -0.5, 0.8, -0.8, 0.2, -0.2];
     let of = |metric: Metric, spread: f64| {

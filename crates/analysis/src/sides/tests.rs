@@ -212,7 +212,9 @@ fn one_command_twice_in_a_comparison_gives_no_second_value_of_a_condition() {
     ] {
         let side = |name: &str, times: [f64; 2]| {
             let mut side = Side { name: name.into(), ..Side::default() };
-            times.iter().for_each(|time| side.add_run(&of_run(*time, names)));
+            for time in times {
+                side.add_run(&of_run(time, names));
+            }
             side
         };
         let found = sides(&[side("base", [1.0, 1.001]), side("head", [1.1, 1.101])], 0, RULES, &[]);

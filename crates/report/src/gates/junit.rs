@@ -16,7 +16,7 @@ use crate::number::rfc3339;
 /// The document of gates.
 ///
 /// - `header`: the run that they judge, if it is one.
-/// - `trouble`: the reason that the measurement is not whole, if it is not: a case of its own, which is an
+/// - `trouble`: the reason that the measurement is not whole, if it is not: a separate case, which is an
 ///   error. Without gates it is the only one.
 ///
 /// # Source
