@@ -80,7 +80,9 @@ async fn push_one(
             return Ok(Outcome::Differs);
         }
         let earlier = index.files(id).await?;
-        if identity_of(Shelf::Bakeoffs, &earlier).as_ref() != Some(stored) || !archive.continues(id, &earlier)? {
+        if identity_of(Shelf::Bakeoffs, &earlier).as_ref() != Some(stored)
+            || !archive.continues(id, &earlier)?
+        {
             return Ok(Outcome::Differs);
         }
     }
