@@ -111,7 +111,7 @@ fn a_file_without_permission_refuses_one_run_and_modes_follow_the_folder() {
     }
     let closed = |path: &Path| {
         chown(path, Some(0), Some(0)).unwrap();
-        fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
     };
     closed(&two.in_store(&ids[0], "hist.parquet"));
     closed(two.in_store(&ids[1], "x").parent().unwrap());
