@@ -158,8 +158,7 @@ mod tests {
     use super::*;
 
     fn write(file: &mut File, bytes: &[u8]) -> Result<(), SharedError> {
-        file.write_all(bytes).unwrap();
-        Ok(())
+        file.write_all(bytes).map_err(refused(Path::new("x")))
     }
 
     #[test]
