@@ -4,6 +4,8 @@ import pathlib
 import re
 import sys
 
+import duckdb
+
 work, page = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 queries = re.findall(r"```sql\n(.*?)```", page.read_text(), re.S)
 NAMES = ["p50", "p90", "p99", "p99_9", "p99_99"]
@@ -29,7 +31,9 @@ def compare(engine, rows):
                     failures.append(f"{engine}, {document['run']}, {kind}, {name}: {low}, shown {value}")
 
 
-import duckdb
+def query_of(marker):
+    return next(query for query in queries if marker in query).replace("/srv/lab", str(work / "store"))
+
 
 compare("DuckDB " + duckdb.__version__, duckdb.sql(query_of("regexp_extract(filename")).fetchall())
 engines = ["DuckDB " + duckdb.__version__]

@@ -258,7 +258,8 @@ impl Archive {
         let folder = self.tree.bakeoff(id);
         let is_other = |file: &&ParcelFile| !is_journal(Shelf::Bakeoffs, &file.name);
         let Some(journal) = earlier.iter().find(|file| !is_other(file)) else { return Ok(false) };
-        if !folder.is_dir() || !files_of(&folder)?.iter().filter(is_other).eq(earlier.iter().filter(is_other)) {
+        if !folder.is_dir() || !files_of(&folder)?.iter().filter(is_other).eq(earlier.iter().filter(is_other))
+        {
             return Ok(false);
         }
         let bytes = disk::read(&folder.join(bakeoff::EVENTS))?;

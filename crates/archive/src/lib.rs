@@ -54,8 +54,8 @@ pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
 pub use entry::{Action, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
 pub use exchange::{
-    Checked, FILE_BYTES_MAX, FILES_MAX, Incoming, IncomingFile, Parcel, ParcelFile, Shelf, check_parcel_files,
-    identity_of, is_journal,
+    Checked, FILE_BYTES_MAX, FILES_MAX, Incoming, IncomingFile, Parcel, ParcelFile, Shelf,
+    check_parcel_files, identity_of, is_journal,
 };
 pub use export::Format;
 pub use journal::{Claim, Journal};

@@ -12,7 +12,7 @@ use object_store::client::{
 };
 
 /// Longest text of an error, in bytes.
-const ERROR_BYTES_MAX: usize = 64 << 10;
+const ERROR_BYTES_MAX: usize = 4 << 10;
 
 /// Connector for bounded clients.
 #[derive(Debug)]

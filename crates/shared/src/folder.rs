@@ -123,10 +123,7 @@ impl Temporary {
         options.write(true).create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(&path).map_err(refused(&path))?;
         let temporary = Self { path, file };
-        temporary
-            .file
-            .set_permissions(Permissions::from_mode(mode))
-            .map_err(refused(&temporary.path))?;
+        temporary.file.set_permissions(Permissions::from_mode(mode)).map_err(refused(&temporary.path))?;
         Ok(temporary)
     }
 }
@@ -160,6 +157,10 @@ mod tests {
 
     use super::*;
 
+    fn write(file: &mut File, bytes: &[u8]) -> Result<(), SharedError> {
+        file.write_all(bytes).map_err(refused(Path::new("x")))
+    }
+
     #[test]
     fn root_writes_into_no_folder_that_others_lead_elsewhere() {
         let root = tempfile::tempdir().unwrap();
@@ -169,7 +170,7 @@ mod tests {
         let store = root.path().join("store");
         let runs = store.join("runs");
         fs::create_dir_all(&runs).unwrap();
-        let create = || Folder::open(&store).unwrap().create("runs/ID/x", |file| Ok(file.write_all(b"x").unwrap()));
+        let create = || Folder::open(&store).unwrap().create("runs/ID/x", |file| write(file, b"x"));
         symlink("/etc", runs.join("ID")).unwrap();
         assert!(create().unwrap_err().to_string().contains("ID"));
         fs::remove_file(runs.join("ID")).unwrap();
@@ -185,7 +186,7 @@ mod tests {
     fn a_name_is_created_once_and_leaves_no_temporary_file() {
         let root = tempfile::tempdir().unwrap();
         let folder = Folder::open(root.path()).unwrap();
-        let create = |text: &'static [u8]| folder.create("runs/ID/x", |file| Ok(file.write_all(text).unwrap()));
+        let create = |text: &'static [u8]| folder.create("runs/ID/x", |file| write(file, text));
         assert!(create(b"first").unwrap());
         assert!(!create(b"other").unwrap());
         assert_eq!(fs::read(root.path().join("runs/ID/x")).unwrap(), b"first");

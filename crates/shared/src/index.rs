@@ -244,14 +244,7 @@ impl Index {
             .execute(
                 "UPDATE run SET state = $3, reason = $4, sha256 = $5, bytes = $6, pushed_at = now()
                  WHERE id = $1 AND sha256 = $2",
-                &[
-                    &id,
-                    &earlier,
-                    &parcel.header.state.word(),
-                    &reason,
-                    &parcel.sha256,
-                    &bytes.cast_signed(),
-                ],
+                &[&id, &earlier, &parcel.header.state.word(), &reason, &parcel.sha256, &bytes.cast_signed()],
             )
             .await?;
         if changed == 0 {
@@ -284,7 +277,9 @@ impl Index {
                 }
             }
             if rows.len() + wrong.len() > ROWS_MAX {
-                return Err(SharedError::wrong(format!("the index has more than {ROWS_MAX} rows, the limit")));
+                return Err(SharedError::wrong(format!(
+                    "the index has more than {ROWS_MAX} rows, the limit"
+                )));
             }
         }
         rows.sort_by_key(|row| (row.shelf, row.id));

@@ -98,11 +98,11 @@ impl Store {
     /// The archive's id in the store; `None` if it has none.
     pub(crate) async fn mark(&self) -> Result<Option<String>, SharedError> {
         let mut text = Vec::new();
-        let read = self.up_to(MARK, MARK_BYTES_MAX, &mut |piece| {
+        let mut add = |piece: &[u8]| {
             text.extend_from_slice(piece);
             Ok(())
-        });
-        match read.await {
+        };
+        match self.up_to(MARK, MARK_BYTES_MAX, &mut add).await {
             Ok(_) => Ok(Some(String::from_utf8_lossy(&text).trim_end().to_owned())),
             Err(error) if error.is_missing_file() => Ok(None),
             Err(error) => Err(error),
@@ -129,16 +129,13 @@ impl Store {
     /// killed before.
     async fn check(&self, key: &str, file: &ParcelFile) -> Result<(), SharedError> {
         let mut checked = Checked::new(io::sink(), file);
-        self.pieces(key, file.bytes, &mut |piece| {
-            checked.write_all(piece).map_err(|_| differs(key))
-        })
-        .await?;
+        self.pieces(key, file.bytes, &mut |piece| checked.write_all(piece).map_err(|_| differs(key))).await?;
         checked.finish().ok_or_else(|| differs(key))?;
         match self {
-            Self::Folder(folder) => folder.read(key)?.sync_all().map_err(|source| SharedError::Folder {
-                path: key.into(),
-                source,
-            }),
+            Self::Folder(folder) => folder
+                .read(key)?
+                .sync_all()
+                .map_err(|source| SharedError::Folder { path: key.into(), source }),
             Self::Bucket(_) => Ok(()),
         }
     }

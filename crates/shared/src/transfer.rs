@@ -11,6 +11,8 @@ use crate::store::Store;
 
 /// Files of one run that move at once.
 const FILES_AT_ONCE: usize = 4;
+/// Longest reason for a run that is not copied.
+const REASON_CHARACTERS_MAX: usize = 1_000;
 /// Length of a run from which its files move one after the other: a bucket gets a file in one piece.
 const LARGE_BYTES: u64 = 64 << 20;
 
@@ -80,7 +82,9 @@ async fn push_one(
             return Ok(Outcome::Differs);
         }
         let earlier = index.files(id).await?;
-        if identity_of(Shelf::Bakeoffs, &earlier).as_ref() != Some(stored) || !archive.continues(id, &earlier)? {
+        if identity_of(Shelf::Bakeoffs, &earlier).as_ref() != Some(stored)
+            || !archive.continues(id, &earlier)?
+        {
             return Ok(Outcome::Differs);
         }
     }
@@ -195,6 +199,11 @@ async fn refused(error: SharedError, index: &Index, store: &Store) -> Result<Out
     while let Some(next) = cause {
         what = format!("{what}: {next}");
         cause = next.source();
+    }
+    // It may repeat the text of a hostile server.
+    if let Some((end, _)) = what.char_indices().nth(REASON_CHARACTERS_MAX) {
+        what.truncate(end);
+        what.push_str(" ...");
     }
     Ok(Outcome::Refused { what })
 }

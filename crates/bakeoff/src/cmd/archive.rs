@@ -121,11 +121,7 @@ pub(crate) fn push_after(
 ///
 /// - `new`: runs and bake-offs that this process wrote. Those that cannot be pushed are removed: unfinished
 ///   ones, and the runs of a bake-off, which come with it.
-fn push_written(
-    to: &Location,
-    global: &Global,
-    new: &mut BTreeSet<RunId>,
-) -> anyhow::Result<Option<String>> {
+fn push_written(to: &Location, global: &Global, new: &mut BTreeSet<RunId>) -> anyhow::Result<Option<String>> {
     if new.is_empty() {
         return Ok(None);
     }

@@ -93,7 +93,8 @@ fn a_file_without_permission_refuses_one_run_and_modes_follow_the_folder() {
     give_to_nobody(&two.here.path("store"));
     let run = |lab: &Lab, words: &[&str]| Ended::of(as_nobody(lab, words).output().unwrap());
     let measure = || {
-        let words = ["load", "null:", "--warmup", "0s", "--events", "10", "--threads", "1", "--observe", "none"];
+        let words =
+            ["load", "null:", "--warmup", "0s", "--events", "10", "--threads", "1", "--observe", "none"];
         let ended = run(&two.here, &[&words[..], &["--json"]].concat());
         let document: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{}", ended.err));
         document["run"].as_str().unwrap().to_owned()
@@ -110,7 +111,7 @@ fn a_file_without_permission_refuses_one_run_and_modes_follow_the_folder() {
     }
     let closed = |path: &Path| {
         chown(path, Some(0), Some(0)).unwrap();
-        fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
     };
     closed(&two.in_store(&ids[0], "hist.parquet"));
     closed(two.in_store(&ids[1], "x").parent().unwrap());

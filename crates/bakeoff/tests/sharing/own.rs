@@ -13,7 +13,8 @@ const AWAY: &str = "postgres://app@127.0.0.1:1/lab,file:///tmp";
 #[test]
 fn a_run_of_another_process_is_not_pushed() {
     let Some(two) = Two::start() else { return };
-    let words = ["load", "null:", "--rate", "100", "--warmup", "0s", "--time", "4s", "--observe", "none", "--json"];
+    let words =
+        ["load", "null:", "--rate", "100", "--warmup", "0s", "--time", "4s", "--observe", "none", "--json"];
     let mut command = two.here.command(&[&words[..], &["--archive", &two.place]].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let runs = two.here.path("archive/runs");
@@ -44,9 +45,12 @@ fn the_code_of_the_load_wins_over_that_of_the_push() {
     let invalid = ["exec:sleep 0.02", "--rate", "100", "--time", "1s", "--drain", "0", "--strict"];
     let run = |more: &[&str], place: &str| Ended::of(load(more, place).output().unwrap());
     let said = "not in the shared archive";
-    for (more, place, code) in
-        [(&good[..], &*two.place, 0), (&good[..], AWAY, 6), (&invalid[..], &*two.place, 3), (&invalid[..], AWAY, 3)]
-    {
+    for (more, place, code) in [
+        (&good[..], &*two.place, 0),
+        (&good[..], AWAY, 6),
+        (&invalid[..], &*two.place, 3),
+        (&invalid[..], AWAY, 3),
+    ] {
         let ended = run(more, place);
         assert_eq!(ended.code, Some(code), "{more:?} {place}: {}", ended.err);
         assert_eq!(ended.err.contains(said), place == AWAY, "{}", ended.err);
@@ -55,7 +59,8 @@ fn the_code_of_the_load_wins_over_that_of_the_push() {
     // After the load, the archive itself cannot be listed.
     let child = load(&invalid, &two.place).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let runs = two.here.path("archive/runs");
-    let is_begun = || fs::read_dir(&runs).unwrap().flatten().any(|e| e.file_name().to_string_lossy().starts_with('.'));
+    let is_begun =
+        || fs::read_dir(&runs).unwrap().flatten().any(|e| e.file_name().to_string_lossy().starts_with('.'));
     while !is_begun() {
         thread::sleep(Duration::from_millis(5));
     }

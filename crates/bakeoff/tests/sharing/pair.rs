@@ -152,7 +152,9 @@ fn a_bucket_that_replaces_files_is_refused_at_the_first_push() {
     let run = |verb: &str, url: &str| {
         let mut command = lab.command(&["archive", verb, &place]);
         command.env("AWS_ACCESS_KEY_ID", "lab").env("AWS_SECRET_ACCESS_KEY", "x");
-        Ended::of(command.env("AWS_ENDPOINT_URL", url).env("AWS_DEFAULT_REGION", "us-east-1").output().unwrap())
+        Ended::of(
+            command.env("AWS_ENDPOINT_URL", url).env("AWS_DEFAULT_REGION", "us-east-1").output().unwrap(),
+        )
     };
     assert_eq!(run("migrate", &s3.url).code, Some(0));
     let port = s3.url.rsplit_once(':').unwrap().1.parse().unwrap();

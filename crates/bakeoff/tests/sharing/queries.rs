@@ -59,7 +59,8 @@ fn the_documented_query_of_the_index_runs() {
     let id = measure(&two.here);
     assert_eq!(two.push().code, Some(0));
     let page = fs::read_to_string(root().join("docs/shared-archive.md")).unwrap();
-    let queries: Vec<&str> = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let queries: Vec<&str> =
+        page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let of_index: Vec<&&str> = queries.iter().filter(|sql| sql.contains("FROM run")).collect();
     assert!(!of_index.is_empty());
     for sql in of_index {
