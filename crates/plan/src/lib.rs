@@ -64,7 +64,7 @@ pub use feasibility::{Feasibility, JudgedMetric};
 pub use listing::listing;
 pub use order::shuffled;
 pub use phases::{Prepare, ServerValues, Step, Warmup};
-pub use plan::{Build, Note, Plan, RateToFind};
+pub use plan::{Build, Note, Plan, RateToFind, Slices, TurnOrder};
 pub use reader::Resolved;
 pub use reference::documentation;
 pub use scale::{Bind, Machine, ScalePlan, copies_up_to};

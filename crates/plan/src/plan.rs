@@ -2,6 +2,7 @@
 
 mod builds;
 mod rates;
+mod slices;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use record::target::Target;
 
 pub use self::builds::Build;
 pub use self::rates::RateToFind;
+pub use self::slices::{Slices, TurnOrder};
 use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings, instance_folder};
 use crate::matrix::Limits;
@@ -36,6 +38,7 @@ pub struct Plan {
     pub(crate) limits: Limits,
     pub(crate) blocks: u32,
     pub(crate) seed: u64,
+    pub(crate) slices: Option<Slices>,
     pub(crate) time_budget: Option<Duration>,
     pub(crate) build: Option<BuildPlan>,
     pub(crate) load: LoadKeys,
