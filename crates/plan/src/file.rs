@@ -18,9 +18,9 @@ use crate::parsed::{
     ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
 use crate::phases::When;
-use crate::plan::Slices;
 use crate::reader::{Reader, Section, entry};
 use crate::server::{Command, Ready, Scheduler, StopSignal};
+use crate::slices::Slices;
 use crate::template::Templated;
 use crate::value::{boolean, bytes, duration, number, percent, quoted, scalar, text, whole};
 

@@ -2,7 +2,7 @@
 
 mod builds;
 mod rates;
-mod slices;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use record::target::Target;
 
 pub use self::builds::Build;
 pub use self::rates::RateToFind;
-pub use self::slices::{Slices, TurnOrder};
+pub use self::turns::TurnOrder;
 use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings, instance_folder};
 use crate::matrix::Limits;
@@ -23,6 +23,7 @@ use crate::phases::{BuildPlan, Prepare, PreparePlan, RunPlan, ServerValues, Step
 use crate::reader::Resolved;
 use crate::secret::Reference;
 use crate::server::{ServerPlan, ServerSpec};
+use crate::slices::Slices;
 use crate::template::{Template, of_instance};
 use crate::{matrix, order};
 

@@ -7,9 +7,10 @@ use crate::parsed::{
     ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
-use crate::plan::{Note, Plan, Slices};
+use crate::plan::{Note, Plan};
 use crate::server::{EnvPlan, ServerPlan, cpu_list};
 use crate::sha256::sha256;
+use crate::slices::Slices;
 
 /// Parts that are checked separately.
 pub(super) struct Parts {

@@ -3,8 +3,9 @@
 use super::checker::Checker;
 use crate::error::{Located, Position, Problem, ProblemKind};
 use crate::parsed::{Mode, ParsedPlan};
-use crate::plan::{Note, Plan, Slices};
+use crate::plan::{Note, Plan};
 use crate::reader::Resolved;
+use crate::slices::Slices;
 
 /// Key of the instruments, which a plan in slices does not have unless it asks for them, in vain.
 const INSTRUMENTS: &str = "observe.instruments";

@@ -12,44 +12,16 @@ use crate::matrix;
 use crate::order::Stream;
 use crate::phases::When;
 use crate::server::Ready;
+use crate::slices::Slices;
 
 /// Stream that draws the order of the turns of block 1; those of other draws have smaller numbers.
 const TURNS_STREAM: u64 = 1 << 48;
-
-/// Turns of the series of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slices {
-    /// Length of a turn.
-    pub slice: Duration,
-    /// Time after each thaw that does not count.
-    pub settle: Duration,
-}
-
-impl Slices {
-    /// Shortest and longest slice.
-    pub(crate) const BOUNDS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
-    /// Slice of a plan that does not name one.
-    pub(crate) const DEFAULT: Duration = Duration::from_millis(300);
-    /// Time to settle.
-    pub(crate) const SETTLE: Duration = Duration::from_millis(20);
-
-    /// Least time that a load takes in turns, including the time to settle.
-    pub(crate) fn stretched(&self, load: Duration) -> Duration {
-        load + load.mul_f64(self.settle.as_secs_f64() / self.slice.as_secs_f64())
-    }
-}
 
 /// Draws the order of the turns in every round of a block.
 #[derive(Debug)]
 pub struct TurnOrder {
     stream: Stream,
     series: usize,
-}
-
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
-    }
 }
 
 impl Iterator for TurnOrder {
@@ -229,7 +201,7 @@ mod tests {
         let server = "[server]\ncommand = \"redis-server {arm}\"\nready = \"socket:{scratch}/redis.sock\"\n";
         let load = "redis.sock\"\n[server]";
         for (from, to, says) in [
-            (server, "".to_owned(), "a [server]"),
+            (server, String::new(), "a [server]"),
             ("[design]", "[factors.threads]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n[design]".to_owned(), "one cell per"),
             ("[phases]", "instances = 2\n[phases]".to_owned(), "one server instance"),
             ("[phases]", "cpu_max = 1.5\n[phases]".to_owned(), "no `server.cpu_max`"),
