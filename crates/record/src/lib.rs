@@ -49,5 +49,6 @@ pub mod server_cpu;
 pub mod target;
 pub mod tcp_peers;
 pub mod unit;
+pub mod turns;
 pub mod verdict;
 pub mod warm_up;
