@@ -14,10 +14,9 @@ use record::clock::{Clock, Monotonic};
 
 use crate::schedule::clock::to_ns;
 
-/// Interval at which a worker that rests checks whether the load is over.
-const LOOK: Duration = Duration::from_millis(20);
-/// Longest sleep on a clock that stands still.
-const STILL: Duration = Duration::from_millis(2);
+/// Interval at which a thread that rests checks whether the load is over. The threads of all loads of a block
+/// do so while one of these is measured.
+const LOOK: Duration = Duration::from_millis(100);
 /// The clock runs.
 const RUNS: u64 = u64::MAX;
 
@@ -194,10 +193,12 @@ impl Clock for Turns {
     }
 
     fn sleep_until_ns(&self, deadline_ns: u64) {
+        let state = self.lock();
         if self.stands_ns.load(Ordering::SeqCst) != RUNS {
-            std::thread::sleep(STILL);
+            drop(self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner));
             return;
         }
+        drop(state);
         // It returns early if the clock is put back meanwhile, which callers allow for.
         Monotonic.sleep_until_ns(deadline_ns.saturating_add(self.behind_ns.load(Ordering::SeqCst)));
     }
