@@ -429,7 +429,7 @@ impl<'a> Conductor<'a> {
             if asked_ns >= self.engine.timeline().start_ns {
                 self.pauses.note(asked_ns, self.engine.clock.now_ns());
             }
-            if phase == Phase::Measure {
+            if phase == Phase::Measure && !self.engine.is_between_turns() {
                 let events = self.engine.in_system(&mut self.scratch);
                 self.looks.note(self.engine.clock.now_ns(), events);
             }

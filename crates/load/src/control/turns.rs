@@ -179,6 +179,11 @@ impl Turns {
         self.changed.notify_all();
     }
 
+    /// Whether the clock stands.
+    pub(crate) fn stands(&self) -> bool {
+        self.stands_ns.load(Ordering::SeqCst) != RUNS
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,7 +199,7 @@ impl Clock for Turns {
 
     fn sleep_until_ns(&self, deadline_ns: u64) {
         let state = self.lock();
-        if self.stands_ns.load(Ordering::SeqCst) != RUNS {
+        if self.stands() {
             drop(self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner));
             return;
         }

@@ -127,6 +127,11 @@ impl Engine {
         }
     }
 
+    /// Whether the load rests, in a load that takes turns.
+    pub(crate) fn is_between_turns(&self) -> bool {
+        self.turns.as_ref().is_some_and(|turns| turns.stands())
+    }
+
     /// Notes a worker's first event.
     pub(crate) fn note_first(&self, due_ns: u64, start_ns: u64) {
         self.first_due_ns.fetch_min(due_ns, Ordering::Relaxed);
