@@ -37,9 +37,9 @@ fn play(settings: &LoadSettings, turn: Duration, rest: Duration, settle: Duratio
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
                 std::thread::sleep(turn);
-                assert!(turns.close(PATIENCE), "the events in flight end");
+                assert!(turns.close(PATIENCE, &|| true), "the events in flight end");
                 std::thread::sleep(rest);
-                assert!(settle.is_zero() || turns.settle(settle, PATIENCE));
+                assert!(settle.is_zero() || turns.settle(settle, PATIENCE, &|| true));
                 turns.open();
             }
         });
@@ -103,7 +103,7 @@ fn a_load_that_rests_can_be_stopped() {
     std::thread::scope(|scope| {
         let load = scope.spawn(|| load::run_with(&settings, &attachments, &stop, &mut |_| {}));
         std::thread::sleep(Duration::from_millis(600));
-        assert!(turns.close(PATIENCE));
+        assert!(turns.close(PATIENCE, &|| true));
         stop.request();
         let began_ns = Monotonic.now_ns();
         let record = load.join().unwrap().unwrap();

@@ -71,9 +71,11 @@ impl Turns {
 
     /// Ends the turn: waits until no event is in flight. False if some do not end within `patience`; then the
     /// turn goes on.
+    ///
+    /// - `hopes`: whether it is worth to wait on; asked now and then.
     #[must_use]
-    pub fn close(&self, patience: Duration) -> bool {
-        match self.rest(patience) {
+    pub fn close(&self, patience: Duration, hopes: &dyn Fn() -> bool) -> bool {
+        match self.rest(patience, hopes) {
             Some(at_ns) => {
                 self.stands_ns.store(at_ns, Ordering::SeqCst);
                 true
@@ -85,12 +87,12 @@ impl Turns {
     /// Lets the load run for a time that does not count, nor do the events in it: caches fill again after the
     /// processes of the target stood still. False as in [`Self::close`].
     #[must_use]
-    pub fn settle(&self, time: Duration, patience: Duration) -> bool {
+    pub fn settle(&self, time: Duration, patience: Duration, hopes: &dyn Fn() -> bool) -> bool {
         let at_ns = self.stands_ns.load(Ordering::SeqCst);
         // The clock shows a time before the load: what begins and ends then belongs to its warm-up.
         self.go_from(1);
         std::thread::sleep(time);
-        let has_rest = self.rest(patience).is_some();
+        let has_rest = self.rest(patience, hopes).is_some();
         self.stands_ns.store(at_ns, Ordering::SeqCst);
         has_rest
     }
@@ -108,20 +110,20 @@ impl Turns {
 
     /// Lets no event begin, and waits for those in flight. The time from which the clock is to continue;
     /// `None` if some do not end.
-    fn rest(&self, patience: Duration) -> Option<u64> {
+    fn rest(&self, patience: Duration, hopes: &dyn Fn() -> bool) -> Option<u64> {
         let until_ns = Monotonic.now_ns().saturating_add(to_ns(patience));
         let mut state = self.lock();
         self.is_open.store(false, Ordering::SeqCst);
         while state.resting_ns.len() < state.workers {
             let left = Duration::from_nanos(until_ns.saturating_sub(Monotonic.now_ns()));
-            if left.is_zero() {
+            if left.is_zero() || !hopes() {
                 self.is_open.store(true, Ordering::SeqCst);
                 state.resting_ns.clear();
                 state.openings += 1;
                 self.changed.notify_all();
                 return None;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, left.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
         }
         let rested = &state.resting_ns;
         let first_ns = rested.iter().min().copied();
@@ -133,14 +135,16 @@ impl Turns {
         ))
     }
 
-    /// Rests here between two turns; called by a worker before each event.
+    /// Rests here between two turns; called by a worker before each event. Returns whether it rested.
     ///
     /// - `is_over`: whether the load has ended.
     #[inline]
-    pub(crate) fn pass(&self, is_over: impl Fn() -> bool) {
-        if !self.is_open.load(Ordering::SeqCst) {
+    pub(crate) fn pass(&self, is_over: impl Fn() -> bool) -> bool {
+        let rests = !self.is_open.load(Ordering::SeqCst);
+        if rests {
             self.wait(is_over);
         }
+        rests
     }
 
     #[cold]

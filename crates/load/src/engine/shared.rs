@@ -119,12 +119,12 @@ impl Engine {
         Self { turns, ..self }
     }
 
-    /// Rests until the next turn, in a load that takes turns.
+    /// Rests until the next turn, in a load that takes turns. Returns whether it rested.
     #[inline]
-    pub(crate) fn rest_between_turns(&self) {
-        if let Some(turns) = &self.turns {
-            turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns());
-        }
+    pub(crate) fn rest_between_turns(&self) -> bool {
+        self.turns
+            .as_ref()
+            .is_some_and(|turns| turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns()))
     }
 
     /// Whether the load rests, in a load that takes turns.

@@ -125,8 +125,9 @@ impl Arm {
         };
         arm.load.await_connections(conductor.stop);
         if arm.load.is_playing() && !conductor.stop.is_requested() {
-            let rested = arm.load.rest().and_then(|()| arm.group.freeze());
-            arm.lost = rested.err();
+            let rested = arm.load.rest(&|| !conductor.stop.is_requested() && !is_dead(&arm.series.servers));
+            let frozen = rested.and_then(|()| arm.group.freeze());
+            arm.lost = frozen.err();
         }
         arm
     }
@@ -153,11 +154,8 @@ impl Arm {
         self.arms = arms;
         if let Err(why) = self.try_turn(slices, conductor.stop) {
             let dead = self.series.servers.iter().find(|server| server.has_ended());
-            let last_words = dead.map(Server::last_words);
-            self.lost = Some(match last_words {
-                Some(words) => format!("the server ended during the trial{words}"),
-                None => why,
-            });
+            let of_dead = dead.map(|server| format!("the server ended during the trial{}", server.last_words()));
+            self.lost = Some(of_dead.unwrap_or(why));
         }
         // The line is written while everything rests.
         if std::mem::take(&mut self.load.has_just_begun) {
@@ -167,19 +165,17 @@ impl Arm {
     }
 
     fn try_turn(&mut self, slices: Slices, stop: &Stop) -> Result<(), String> {
+        let hopes = || !stop.is_requested() && !is_dead(&self.series.servers);
         self.group.thaw()?;
-        self.load.settle(slices.settle)?;
+        self.load.settle(slices.settle, &hopes)?;
         let opened = self.meter.of_group_ns();
         self.load.turns.open();
         self.turns += 1;
         self.load.play(slices.slice, stop);
-        if stop.is_requested() {
-            return Ok(());
-        }
-        let rested = self.load.rest();
+        let rested = self.load.rest(&hopes);
         self.readings.push(opened.and_then(|opened| Ok((opened, self.meter.of_group_ns()?))));
         rested?;
-        if self.series.servers.iter().any(Server::has_ended) {
+        if is_dead(&self.series.servers) {
             return Err("the server ended during the trial".to_owned());
         }
         self.group.freeze()
@@ -253,6 +249,11 @@ impl Arm {
         };
         trial::store(conductor, trial, workspace, measured, stored, &mut self.series.servers)
     }
+}
+
+/// Whether an instance of the server has ended.
+fn is_dead(servers: &[Server]) -> bool {
+    servers.iter().any(Server::has_ended)
 }
 
 /// Message of the load's thread.
@@ -364,8 +365,9 @@ impl Load {
     }
 
     /// Lets it play for a time that does not count.
-    fn settle(&self, time: Duration) -> Result<(), String> {
-        if time.is_zero() || self.turns.settle(time, self.patience) { Ok(()) } else { Err(self.late()) }
+    fn settle(&self, time: Duration, hopes: &dyn Fn() -> bool) -> Result<(), String> {
+        let settled = time.is_zero() || self.turns.settle(time, self.patience, hopes);
+        if settled { Ok(()) } else { Err(self.late()) }
     }
 
     /// Waits for the end of the slice, of the load, or of the user's patience.
@@ -388,8 +390,8 @@ impl Load {
     }
 
     /// Waits until no event is in flight.
-    fn rest(&self) -> Result<(), String> {
-        if self.turns.close(self.patience) { Ok(()) } else { Err(self.late()) }
+    fn rest(&self, hopes: &dyn Fn() -> bool) -> Result<(), String> {
+        if self.turns.close(self.patience, hopes) { Ok(()) } else { Err(self.late()) }
     }
 
     fn late(&self) -> String {
