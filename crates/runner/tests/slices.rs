@@ -53,7 +53,7 @@ threads = 2
 command = "{server}"
 ready   = "socket:{{scratch}}/redis.sock"
 [phases]
-prepare = {{ run = "redis-cli -s {{scratch}}/redis.sock SET n $(echo {{arm}} | tr -d ab)" }}
+prepare = {{ run = "redis-cli -s {{scratch}}/redis.sock SET n $(echo $BAKEOFF_arm | tr -d ab)" }}
 warm-up = {{ min = "200ms" }}
 measure = {{ time = "1s", interval = "250ms" }}
 [judge]
@@ -201,9 +201,8 @@ fn root_a_block_that_is_interrupted_leaves_nothing_frozen_and_is_measured_again(
         return;
     }
     // A helper in another session, which no signal to the server reaches.
-    let server = "sh -c 'setsid sleep 5000 & exec REDIS'".replace('\'', "\\\"");
-    let text = plan_text(1, [20_000, 20_000], Some(&server.replace("REDIS", "REDIS")));
-    let plan = plan(&text);
+    let server = r#"sh -c \"setsid sleep 5000 & exec REDIS\""#;
+    let plan = plan(&plan_text(1, [20_000, 20_000], Some(server)));
     let (stop, begun) = (Stop::new(), AtomicBool::new(false));
     let conducted = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -233,8 +232,8 @@ fn root_what_a_killed_block_left_frozen_is_ended_when_it_is_resumed() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (dir, file) = (folder.path().join("archive"), folder.path().join("plan.toml"));
-    let server = "sh -c 'setsid sleep 5001 & exec REDIS'".replace('\'', "\\\"");
-    let text = plan_text(1, [20_000, 20_000], Some(&server)).replace("time = \"1s\"", "time = \"3s\"");
+    let server = r#"sh -c \"setsid sleep 5001 & exec REDIS\""#;
+    let text = plan_text(1, [20_000, 20_000], Some(server)).replace("time = \"1s\"", "time = \"3s\"");
     std::fs::write(&file, text).unwrap();
     let mut child = example(&["run", dir.to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap();
     let mut line = String::new();
@@ -273,7 +272,7 @@ fn root_an_arm_that_loses_its_server_does_not_take_the_others_with_it() {
         "REDIS & test $BAKEOFF_arm = a7 || test -e {0} || {{{{ touch {0}; sleep 1; kill -9 $!; }}}}; wait $!",
         once.display()
     );
-    let server = format!("sh -c \\\"{}\\\"", script.replace('$', "$"));
+    let server = format!(r#"sh -c \"{script}\""#);
     let plan = plan(&plan_text(1, [7, 20_000], Some(&server)));
     let Conducted { outcome, bakeoff, notes, folder, .. } = conduct(&plan, &Stop::new(), || {});
     let outcome = outcome.unwrap_or_else(|e| panic!("{e}; {notes:?}"));
