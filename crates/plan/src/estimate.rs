@@ -56,14 +56,7 @@ impl Plan {
                 slices.stretched(load).saturating_mul(trials) + self.cooldown.saturating_mul(self.blocks)
             }
         };
-        Estimate {
-            configurations,
-            cells_per_series,
-            blocks: self.blocks,
-            series,
-            trials,
-            time_min,
-        }
+        Estimate { configurations, cells_per_series, blocks: self.blocks, series, trials, time_min }
     }
 }
 

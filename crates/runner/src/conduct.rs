@@ -202,8 +202,7 @@ impl Conductor<'_> {
             }
             measured = Some(work.block);
             let block = work.block;
-            let works =
-                if self.plan.slices().is_some() { self.ledger.rest_of_block() } else { vec![work] };
+            let works = if self.plan.slices().is_some() { self.ledger.rest_of_block() } else { vec![work] };
             let count = u32::try_from(works.len()).expect("plans limit their trials");
             let left = self.ledger.series_after(works.last().expect("there is work").series);
             if let Some(why) = budget.used_up(left + count, Monotonic.now_ns()) {

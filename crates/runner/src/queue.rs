@@ -159,9 +159,8 @@ mod tests {
     #[test]
     fn the_rest_of_a_block_has_all_its_series_that_lack_trials() {
         let mut history = History::default();
-        let rest = |history: &History| {
-            rest_of_block(&trials(), history).iter().map(indexes).collect::<Vec<_>>()
-        };
+        let rest =
+            |history: &History| rest_of_block(&trials(), history).iter().map(indexes).collect::<Vec<_>>();
         assert_eq!(rest(&history), [[0, 1], [2, 3]]);
         for trial in 0..2 {
             history.ended(trial, Sealed);

@@ -101,11 +101,12 @@ impl Block {
                 }
             }
         }
+        let throttled = quotas.take();
         if let Some(why) = quotas.lost() {
             (conductor.on_event)(&Event::Note(why));
         }
         Ok(Played::Over(Disturbances {
-            throttled: quotas.take(),
+            throttled,
             other_work: surroundings::others_since(&edge, self.servers_s() - before_s),
         }))
     }

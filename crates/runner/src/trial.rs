@@ -178,7 +178,12 @@ pub(crate) fn store(
     // The archive comes before the cool-down: a kill during the cool-down loses no data.
     let attempt = conductor.ledger.history.next_attempt(trial.index);
     seal(conductor, trial, workspace, (writer, &measured.spool), run, servers)?;
-    conductor.ledger.journal.append(&event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown))?;
+    conductor.ledger.journal.append(&event(
+        Some(trial.series),
+        Some(trial.index),
+        attempt,
+        Step::TrialCooldown,
+    ))?;
     Ok(TrialEnd::Over)
 }
 

@@ -71,8 +71,9 @@ fn plan(text: &str) -> plan::Plan {
 fn can_slice() -> bool {
     let is_installed = Command::new("redis-server").arg("-v").output().is_ok();
     let root = nix::unistd::geteuid().is_root();
-    let has_version_2 =
-        ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].iter().any(|f| Path::new(f).join("cgroup.procs").exists());
+    let has_version_2 = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .iter()
+        .any(|f| Path::new(f).join("cgroup.procs").exists());
     let can = is_installed && root && has_version_2;
     if !can {
         println!("skipped: needs redis-server, root and control groups of version 2");
@@ -154,7 +155,10 @@ fn root_a_plan_against_itself_has_two_servers_alive_at_once_and_no_difference() 
         // 1.2 s in turns of 100 ms and a little more: each ends with its last event.
         assert!((9..=13).contains(&turns.count), "{turns:?}");
         assert_eq!(load.measured, Duration::from_secs(1));
-        of_block.entry(&run.header.labels["block"]).or_default().push((load.settings.seed, load.settings.draws));
+        of_block
+            .entry(&run.header.labels["block"])
+            .or_default()
+            .push((load.settings.seed, load.settings.draws));
         // Two threads keep the only thread of Redis busy. What it does to settle does not count: that would be
         // 20 % more.
         let cpu = run.server_cpu.as_ref().unwrap();
@@ -299,7 +303,11 @@ fn root_without_a_group_that_can_be_frozen_nothing_begins() {
     std::fs::copy(example_path(), &program).unwrap();
     let mut command = Command::new(program);
     let dir = folder.path().join("archive");
-    command.args(["run", dir.to_str().unwrap(), file.to_str().unwrap()]).current_dir("/").uid(65_534).gid(65_534);
+    command
+        .args(["run", dir.to_str().unwrap(), file.to_str().unwrap()])
+        .current_dir("/")
+        .uid(65_534)
+        .gid(65_534);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && output.stdout.is_empty(), "{said}");

@@ -123,7 +123,8 @@ impl Turns {
                 self.changed.notify_all();
                 return None;
             }
-            state = self.changed.wait_timeout(state, left.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.changed.wait_timeout(state, left.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
         }
         let rested = &state.resting_ns;
         let first_ns = rested.iter().min().copied();

@@ -122,9 +122,9 @@ impl Engine {
     /// Rests until the next turn, in a load that takes turns. Returns whether it rested.
     #[inline]
     pub(crate) fn rest_between_turns(&self) -> bool {
-        self.turns
-            .as_ref()
-            .is_some_and(|turns| turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns()))
+        self.turns.as_ref().is_some_and(|turns| {
+            turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns())
+        })
     }
 
     /// Whether the load rests, in a load that takes turns.

@@ -103,7 +103,9 @@ impl Plan {
             return Some("a closed loop: no `load.rate`, and no `load.arrivals` with rates");
         }
         let first = self.trials().into_iter().filter(|trial| trial.block == 1);
-        first.map(|trial| self.load_settings(&trial, Path::new("/scratch"))).find_map(|settings| of(&settings))
+        first
+            .map(|trial| self.load_settings(&trial, Path::new("/scratch")))
+            .find_map(|settings| of(&settings))
     }
 
     /// Reason that two servers of a block cannot be alive at once: they would have the same address.
@@ -183,9 +185,8 @@ mod tests {
         assert!((plan.estimate().time_min.as_secs_f64() - least).abs() < 0.01, "{:?}", plan.estimate());
         let notes: Vec<&str> = plan.notes().iter().map(|note| note.text.as_str()).collect();
         assert!(notes.iter().any(|n| n.contains("3 servers of a block are alive at once")), "{notes:?}");
-        let value = |key: &str| {
-            plan.resolved().iter().find(|r| r.key == key).map(|r| (r.value.as_str(), r.written))
-        };
+        let value =
+            |key: &str| plan.resolved().iter().find(|r| r.key == key).map(|r| (r.value.as_str(), r.written));
         assert_eq!(value("observe.instruments"), Some(("[]", false)));
         assert_eq!(value("design.slice"), Some(("\"300ms\"", false)));
         let plain = read(&PLAN.replace("mode = \"slices\"\n", "mode = \"series\"\n")).unwrap();
@@ -202,7 +203,11 @@ mod tests {
         let load = "redis.sock\"\n[server]";
         for (from, to, says) in [
             (server, String::new(), "a [server]"),
-            ("[design]", "[factors.threads]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n[design]".to_owned(), "one cell per"),
+            (
+                "[design]",
+                "[factors.threads]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n[design]".to_owned(),
+                "one cell per",
+            ),
             ("[phases]", "instances = 2\n[phases]".to_owned(), "one server instance"),
             ("[phases]", "cpu_max = 1.5\n[phases]".to_owned(), "no `server.cpu_max`"),
             (slices, format!("{slices}sequential = true\n"), "no `design.sequential`"),
@@ -213,10 +218,22 @@ mod tests {
             (load, "redis.sock\"\nramp_up = \"1s\"\n[server]".to_owned(), "no `load.ramp_up`"),
             (load, "redis.sock\"\nconnections = 4\n[server]".to_owned(), "a thread for each connection"),
             (load, "redis.sock\"\nkeep_awake = true\n[server]".to_owned(), "no `load.keep_awake`"),
-            ("[phases]", "[phases]\nwarm-up = { min = \"1s\", max = \"9s\", judge = [\"throughput\"] }".to_owned(), "a warm-up in turns"),
-            ("[phases]", "[observe]\ninstruments = [\"cpu\"]\n[phases]".to_owned(), "no `observe.instruments`"),
+            (
+                "[phases]",
+                "[phases]\nwarm-up = { min = \"1s\", max = \"9s\", judge = [\"throughput\"] }".to_owned(),
+                "a warm-up in turns",
+            ),
+            (
+                "[phases]",
+                "[observe]\ninstruments = [\"cpu\"]\n[phases]".to_owned(),
+                "no `observe.instruments`",
+            ),
             ("[phases]", "[observe]\ncontrol_arm = true\n[phases]".to_owned(), "no `observe.control_arm`"),
-            ("[phases]", "[values.info]\nrun = \"x\"\nwhen = \"interval\"\n[phases]".to_owned(), "no `values.*.when"),
+            (
+                "[phases]",
+                "[values.info]\nrun = \"x\"\nwhen = \"interval\"\n[phases]".to_owned(),
+                "no `values.*.when",
+            ),
             (slices, format!("{slices}slice = \"50ms\"\n"), "from 100ms to 500ms"),
             (slices, format!("{slices}slice = \"600ms\"\n"), "from 100ms to 500ms"),
             (slices, "slice = \"300ms\"\n".to_owned(), "`mode = \"slices\"`"),

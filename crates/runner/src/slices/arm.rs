@@ -154,7 +154,8 @@ impl Arm {
         self.arms = arms;
         if let Err(why) = self.try_turn(slices, conductor.stop) {
             let dead = self.series.servers.iter().find(|server| server.has_ended());
-            let of_dead = dead.map(|server| format!("the server ended during the trial{}", server.last_words()));
+            let of_dead =
+                dead.map(|server| format!("the server ended during the trial{}", server.last_words()));
             self.lost = Some(of_dead.unwrap_or(why));
         }
         // The line is written while everything rests.
