@@ -454,7 +454,7 @@ mod tests {
         assert!(group.end() && limiting.iter().all(|path| !path.exists()));
     }
 
-    /// The unkind truth: a process in the middle of forking, and one in a session of its own.
+    /// The unkind truth: a process in the middle of forking, and one in a separate session.
     #[test]
     fn root_a_group_that_is_frozen_stands_still_and_can_be_ended_all_the_same() {
         let _alone = crate::strays::alone();

@@ -120,7 +120,7 @@ impl Plan {
             if let Some((known, _)) = seen.iter().find(same) {
                 let shared = known.iter().find(|one| addresses.contains(one))?;
                 return Some(format!(
-                    "an address of its own for each server, since all servers of a block are alive at once; two \
+                    "a separate address for each server, since all servers of a block are alive at once; two \
                      have {shared}: use a socket in {{scratch}}"
                 ));
             }
@@ -241,9 +241,9 @@ mod tests {
             (
                 "socket:{scratch}/redis.sock\"\n[phases]",
                 "tcp:127.0.0.1:6399\"\n[phases]".to_owned(),
-                "an address of its own",
+                "a separate address",
             ),
-            ("redis+unix:{scratch}/redis.sock", "redis://127.0.0.1:6399".to_owned(), "an address of its own"),
+            ("redis+unix:{scratch}/redis.sock", "redis://127.0.0.1:6399".to_owned(), "a separate address"),
         ] {
             assert!(PLAN.contains(from), "{from}");
             match read(&PLAN.replacen(from, &to, 1)) {

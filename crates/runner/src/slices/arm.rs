@@ -1,6 +1,6 @@
 //! One series of a block in slices: its server, which is frozen between its turns, and its load.
 //!
-//! The load plays in a thread of its own and rests between turns with its connections open. The conductor's
+//! The load plays in a separate thread and rests between turns with its connections open. The conductor's
 //! thread opens and closes the turns, so no two arms work at the same time.
 
 use std::collections::BTreeMap;
