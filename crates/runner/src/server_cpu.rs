@@ -114,8 +114,8 @@ impl ServerMeter {
 
     /// Returns the CPU time that the server used in the turns between the two readings.
     ///
-    /// - `turns`: [`Self::of_group_ns`] at the beginning and the end of each turn. What the server used between
-    ///   turns, to settle, does not count.
+    /// - `turns`: [`Self::of_group_ns`] at the beginning and the end of each turn. CPU time between turns, to
+    ///   settle, does not count.
     /// - `phase_ns`: the measured phase on the clock of the load, which counts only turns.
     pub(crate) fn end_of_turns(
         mut self,

@@ -321,7 +321,7 @@ pub(crate) struct Measured {
     /// Disturbances of the phase, by name.
     pub(crate) flags: BTreeMap<&'static str, String>,
     pub(crate) throttled: Maybe<Throttled>,
-    /// Its turns, in a design in slices.
+    /// Turns of the load, in a design in slices.
     pub(crate) turns: Option<Turns>,
 }
 
