@@ -28,8 +28,8 @@ fn settings(command: &str, time: Duration) -> LoadSettings {
     }
 }
 
-/// Plays the load in turns, with a rest after each that is `rest` long. Returns its record, the turns, and the
-/// rates of the measured intervals.
+/// Plays the load in turns, with a rest after each that is `rest` long. Returns its record, the turns, and
+/// the rates of the measured intervals.
 fn play(
     settings: &LoadSettings,
     turn: Duration,
@@ -124,6 +124,24 @@ fn a_load_that_rests_can_be_stopped() {
         let took = Duration::from_nanos(Monotonic.now_ns() - began_ns);
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(record.verdict.state, Validity::Interrupted);
+    });
+}
+
+/// The unkind truth: it is stopped while it settles, with events in flight that count for nothing.
+#[test]
+fn a_load_that_does_not_settle_ends_without_a_record() {
+    let settings = settings("exec:sleep 0.02", Duration::from_mins(1));
+    let turns = Arc::new(Turns::begun(settings.threads));
+    let attachments = Attachments { turns: Some(Arc::clone(&turns)), ..Attachments::default() };
+    let stop = Stop::new();
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| load::run_with(&settings, &attachments, &stop, &mut |_| {}));
+        std::thread::sleep(Duration::from_millis(600));
+        assert!(turns.close(PATIENCE, &|| true));
+        assert!(!turns.settle(Duration::from_millis(50), PATIENCE, &|| false));
+        std::thread::sleep(Duration::from_millis(50));
+        stop.request();
+        assert!(matches!(load.join().unwrap(), Err(load::LoadError::Interrupted)));
     });
 }
 

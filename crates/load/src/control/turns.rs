@@ -85,7 +85,8 @@ impl Turns {
     }
 
     /// Lets the load run for a time that does not count, nor do the events in it: caches fill again after the
-    /// processes of the target stood still. False as in [`Self::close`].
+    /// processes of the target stood still. False as in [`Self::close`]; then nothing counts any more, and the
+    /// load can only be stopped.
     #[must_use]
     pub fn settle(&self, time: Duration, patience: Duration, hopes: &dyn Fn() -> bool) -> bool {
         let at_ns = self.stands_ns.load(Ordering::SeqCst);
@@ -93,7 +94,9 @@ impl Turns {
         self.go_from(1);
         std::thread::sleep(time);
         let has_rest = self.rest(patience, hopes).is_some();
-        self.stands_ns.store(at_ns, Ordering::SeqCst);
+        if has_rest {
+            self.stands_ns.store(at_ns, Ordering::SeqCst);
+        }
         has_rest
     }
 
