@@ -85,8 +85,8 @@ impl Turns {
     }
 
     /// Lets the load run for a time that does not count, nor do the events in it: caches fill again after the
-    /// processes of the target stood still. False as in [`Self::close`]; then nothing counts any more, and the
-    /// load can only be stopped.
+    /// processes of the target stood still. False as in [`Self::close`]; then nothing counts any more, and
+    /// the load can only be stopped.
     #[must_use]
     pub fn settle(&self, time: Duration, patience: Duration, hopes: &dyn Fn() -> bool) -> bool {
         let at_ns = self.stands_ns.load(Ordering::SeqCst);
