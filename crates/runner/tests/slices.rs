@@ -205,7 +205,9 @@ fn root_an_arm_that_does_twice_the_work_is_half_as_fast() {
         let estimate = pair.estimate.as_ref().unwrap();
         println!("{}: {estimate:?}", pair.metric.word());
         assert_eq!(pair.verdict, Verdict::Worse, "{pair:?}");
-        assert!((estimate.ratio / expected - 1.0).abs() < 0.05, "{pair:?}");
+        // Other tests may use the CPUs meanwhile: the interval knows. 3 % for what is not the loop.
+        let (low, high) = (estimate.low_adjusted / 1.03, estimate.high_adjusted * 1.03);
+        assert!((low..high).contains(&expected), "{pair:?}");
     }
 }
 
