@@ -22,6 +22,7 @@ use crate::schema::limits::ThrottledForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
 use crate::schema::resources;
+use crate::schema::turns::TurnsForm;
 use crate::schema::warm_up::WarmUpForm;
 use crate::stretches::Stretches;
 use crate::writer::{LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
@@ -141,6 +142,7 @@ fn summary(Stored { manifest, header }: Stored) -> Result<Run, Wrong> {
         server_cpu: manifest.server_cpu.read()?,
         resources: resources::read(manifest.resources)?,
         warm_up: manifest.warm_up.map(WarmUpForm::read).transpose()?,
+        turns: manifest.turns.map(TurnsForm::read),
         ..Run::unmeasured(header, manifest.environment.read()?)
     })
 }

@@ -103,6 +103,7 @@ fn example_run() -> Run {
     run.environment.facts.insert("host.name".into(), Ok("box".into()));
     // Version 1 predates the other instruments.
     run.instruments = record::instruments::Instruments::default();
+    run.turns = None;
     run.series = (0..3)
         .map(|i| Sample {
             t_ms: 1000 * (i + 1),

@@ -361,6 +361,7 @@ impl<'a> Conductor<'a> {
     /// Plays one phase, interval by interval; the measured phase's last interval is left open.
     fn play_phase(&mut self, phase: Phase, from_ns: u64, until_ns: u64) -> Woken {
         self.tell_phase(phase, from_ns);
+        self.before.done *= self.engine.shows_warmup_in(phase);
         self.before.at_ns = from_ns;
         let interval_ns = to_ns(self.engine.settings.interval);
         let mut tick_ns = from_ns;
@@ -425,7 +426,7 @@ impl<'a> Conductor<'a> {
             let poll_ns = poll_ns / 2 + self.chance.below(poll_ns);
             let asked_ns = deadline_ns.min(now_ns + poll_ns);
             self.pauses.sleep(self.engine, asked_ns);
-            if phase == Phase::Measure {
+            if phase == Phase::Measure && !self.engine.is_between_turns() {
                 let events = self.engine.in_system(&mut self.scratch);
                 self.looks.note(self.engine.clock.now_ns(), events);
             }
@@ -533,12 +534,10 @@ impl<'a> Conductor<'a> {
         self.books.read();
         let event_counts = &self.books.event_counts;
         let due = self.engine.timeline().due_before(until_ns, &mut self.scratch);
-        let in_turns = self.engine.turns.is_some() && phase == Phase::Measure;
         let after = Mark {
             at_ns: until_ns,
             due: due.unwrap_or(0),
-            // Between turns, events of the measured phase's time settle the target: they are of its warm-up.
-            done: event_counts.done + if in_turns { 0 } else { event_counts.warmup_done },
+            done: event_counts.done + self.engine.shows_warmup_in(phase) * event_counts.warmup_done,
             errors: event_counts.errors.all() + event_counts.uncounted_errors,
         };
         let before = std::mem::replace(&mut self.before, after);

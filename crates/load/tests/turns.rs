@@ -12,7 +12,7 @@ use bakeoff_load as load;
 
 use load::{Attachments, Stop, Turns};
 use record::clock::{Clock as _, Monotonic};
-use record::load::{LoadRecord, LoadSettings, Loop};
+use record::load::{LoadRecord, LoadSettings, Loop, Phase};
 use record::verdict::Validity;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,27 +28,39 @@ fn settings(command: &str, time: Duration) -> LoadSettings {
     }
 }
 
-/// Plays the load in turns, with a rest after each that is `rest` long. Returns its record and the turns.
-fn play(settings: &LoadSettings, turn: Duration, rest: Duration, settle: Duration) -> (LoadRecord, u32) {
+/// Plays the load in turns, with a rest after each that is `rest` long. Returns its record, the turns, and
+/// the rates of the measured intervals.
+fn play(
+    settings: &LoadSettings,
+    turn: Duration,
+    rest: Duration,
+    settle: Duration,
+) -> (LoadRecord, u32, Vec<f64>) {
     let turns = Arc::new(Turns::begun(settings.threads));
     let attachments = Attachments { turns: Some(Arc::clone(&turns)), ..Attachments::default() };
-    let is_over = AtomicBool::new(false);
+    let (is_over, mut rates) = (AtomicBool::new(false), Vec::new());
     let record = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
                 std::thread::sleep(turn);
-                assert!(turns.close(PATIENCE), "the events in flight end");
+                assert!(turns.close(PATIENCE, &|| true), "the events in flight end");
                 std::thread::sleep(rest);
-                assert!(settle.is_zero() || turns.settle(settle, PATIENCE));
+                assert!(settle.is_zero() || turns.settle(settle, PATIENCE, &|| true));
                 turns.open();
             }
         });
-        let record = load::run_with(settings, &attachments, &Stop::new(), &mut |_| {});
+        let record = load::run_with(settings, &attachments, &Stop::new(), &mut |event| {
+            if let load::Event::Interval(progress) = event
+                && progress.phase == Phase::Measure
+            {
+                rates.push(progress.achieved_per_s);
+            }
+        });
         is_over.store(true, Ordering::SeqCst);
         turns.end();
         record
     });
-    (record.unwrap(), turns.count())
+    (record.unwrap(), turns.count(), rates)
 }
 
 fn per_s(record: &LoadRecord) -> f64 {
@@ -79,11 +91,16 @@ fn an_arm_whose_events_are_longer_than_a_turn_is_as_slow_as_it_is() {
 fn what_settles_a_target_does_not_count() {
     let settings = settings("exec:sleep 0.02", Duration::from_secs(2));
     let began_ns = Monotonic.now_ns();
-    let (record, turns) =
+    let (record, turns, rates) =
         play(&settings, Duration::from_millis(100), Duration::from_millis(50), Duration::from_millis(60));
     assert!((14..=24).contains(&turns), "{turns}");
     let took = Duration::from_nanos(Monotonic.now_ns() - began_ns);
     assert!(took > Duration::from_secs(4), "{took:?}");
+    // The first interval lacks nothing, and no interval shows what settles the target.
+    assert!(rates.len() == 4 && rates.iter().all(|per_s| (55.0..115.0).contains(per_s)), "{rates:?}");
+    // Times at which the target settles are no part of Little's law.
+    let wrong: Vec<_> = record.verdict.failures().filter(|check| check.name == "littles-law").collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
     // A start of `sleep` takes 1 ms or a few.
     assert!((70.0..101.0).contains(&per_s(&record)), "{}", per_s(&record));
     // Two workers; the phase has 2 s of turns, each event at least 20 ms.
@@ -100,13 +117,31 @@ fn a_load_that_rests_can_be_stopped() {
     std::thread::scope(|scope| {
         let load = scope.spawn(|| load::run_with(&settings, &attachments, &stop, &mut |_| {}));
         std::thread::sleep(Duration::from_millis(600));
-        assert!(turns.close(PATIENCE));
+        assert!(turns.close(PATIENCE, &|| true));
         stop.request();
         let began_ns = Monotonic.now_ns();
         let record = load.join().unwrap().unwrap();
         let took = Duration::from_nanos(Monotonic.now_ns() - began_ns);
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(record.verdict.state, Validity::Interrupted);
+    });
+}
+
+/// The unkind truth: it is stopped while it settles, with events in flight that count for nothing.
+#[test]
+fn a_load_that_does_not_settle_ends_without_a_record() {
+    let settings = settings("exec:sleep 0.02", Duration::from_mins(1));
+    let turns = Arc::new(Turns::begun(settings.threads));
+    let attachments = Attachments { turns: Some(Arc::clone(&turns)), ..Attachments::default() };
+    let stop = Stop::new();
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| load::run_with(&settings, &attachments, &stop, &mut |_| {}));
+        std::thread::sleep(Duration::from_millis(600));
+        assert!(turns.close(PATIENCE, &|| true));
+        assert!(!turns.settle(Duration::from_millis(50), PATIENCE, &|| false));
+        std::thread::sleep(Duration::from_millis(50));
+        stop.request();
+        assert!(matches!(load.join().unwrap(), Err(load::LoadError::Interrupted)));
     });
 }
 

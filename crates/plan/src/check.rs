@@ -5,6 +5,7 @@ mod build;
 mod checker;
 mod grid;
 mod judge;
+mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,7 @@ pub(crate) fn check(
 ) -> Option<Plan> {
     let mut checker = Checker { problems, remarks: Vec::new(), unsupported: Vec::new() };
     checker.shares(&mut parsed);
+    let slices = checker.slices(&mut parsed);
     let mut factors = checker.factors(&parsed.factors);
     let limits = checker.limits(&parsed.design, &parsed.factors, &mut factors);
     checker.build(&parsed, &templates(&parsed));
@@ -73,18 +75,20 @@ pub(crate) fn check(
     }
     let sequential = parsed.design.sequential.as_ref().map(|wanted| wanted.position);
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
+    let mode = parsed.design.mode.as_ref().map(|mode| mode.position);
     let mut plan = assemble(
         parsed,
         text,
         name,
-        Parts { factors, limits: limits?, judge: judge?, remarks, unsupported },
+        Parts { factors, limits: limits?, judge: judge?, remarks, unsupported, slices },
     )?;
     judge_feasible_metrics(&mut plan, metrics.is_some(), metrics.or(measured)?);
     if let Some(position) = sequential.filter(|_| plan.drops_by_slope()) {
         problems.push(Problem { position, kind: judge::no_slope() });
         return None;
     }
-    Some(plan)
+    problems.extend(slices::refused(&mut plan, mode));
+    problems.is_empty().then_some(plan)
 }
 
 impl Checker<'_> {

@@ -49,15 +49,14 @@ impl Plan {
         let cells_per_series = count(all.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default());
         let series = configurations * self.blocks;
         let trials = self.blocks * count(all.iter().map(|(_, cells)| cells.len()).sum());
-        let each = self.warmup.min + self.measure + self.cooldown;
-        Estimate {
-            configurations,
-            cells_per_series,
-            blocks: self.blocks,
-            series,
-            trials,
-            time_min: each.saturating_mul(trials),
-        }
+        let load = self.warmup.min + self.measure;
+        let time_min = match self.slices {
+            None => (load + self.cooldown).saturating_mul(trials),
+            Some(slices) => {
+                slices.stretched(load).saturating_mul(trials) + self.cooldown.saturating_mul(self.blocks)
+            }
+        };
+        Estimate { configurations, cells_per_series, blocks: self.blocks, series, trials, time_min }
     }
 }
 

@@ -108,6 +108,9 @@ impl Plan {
             Metric::CpuPerEvent => self.cpu_feasibility(),
             Metric::LockCpu => self.instrument_feasibility("locks"),
             Metric::EnergyPerEvent => self.instrument_feasibility("power"),
+            Metric::IoPerEvent if self.slices.is_some() => {
+                Feasibility::No { why: "it is not measured in slices".to_owned(), everywhere: true }
+            }
             Metric::IoPerEvent => self.own_processes("I/O"),
             Metric::MemoryGrowth => self.memory_feasibility(),
             Metric::Time | Metric::Cpu => {

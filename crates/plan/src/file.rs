@@ -14,12 +14,13 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    ParsedBuild, ParsedDesign, ParsedFactor, ParsedFile, ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan,
-    ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    Mode, ParsedBuild, ParsedDesign, ParsedFactor, ParsedFile, ParsedGate, ParsedJudge, ParsedPhases,
+    ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
 use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
 use crate::server::{Command, Ready, Scheduler, StopSignal};
+use crate::slices::Slices;
 use crate::template::Templated;
 use crate::value::{boolean, bytes, duration, number, percent, quoted, scalar, text, whole};
 
@@ -145,6 +146,8 @@ impl<'a> Reader<'a> {
             seed: self.take(&mut section, "seed", whole),
             time_budget: self.take(&mut section, "time_budget", duration),
             sequential: self.take(&mut section, "sequential", boolean),
+            mode: self.take(&mut section, "mode", Mode::read),
+            slice: self.take(&mut section, "slice", slice),
             exclude: self.combinations(&mut section, "exclude"),
             include: self.combinations(&mut section, "include"),
         };
@@ -382,4 +385,10 @@ impl<'a> Reader<'a> {
         self.finish(s);
         all
     }
+}
+
+/// Length of a slice, within its bounds.
+fn slice(written: &str) -> Option<Duration> {
+    let [shortest, longest] = Slices::BOUNDS;
+    duration(written).filter(|length| (shortest..=longest).contains(length))
 }

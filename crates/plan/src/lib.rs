@@ -52,6 +52,7 @@ mod schema;
 mod secret;
 mod server;
 mod sha256;
+mod slices;
 mod sweep;
 mod template;
 mod value;
@@ -64,7 +65,7 @@ pub use feasibility::{Feasibility, JudgedMetric};
 pub use listing::listing;
 pub use order::shuffled;
 pub use phases::{Prepare, ServerValues, Step, Warmup};
-pub use plan::{Build, Note, Plan, RateToFind};
+pub use plan::{Build, Note, Plan, RateToFind, TurnOrder};
 pub use reader::Resolved;
 pub use reference::documentation;
 pub use scale::{Bind, Machine, ScalePlan, copies_up_to};
@@ -72,6 +73,7 @@ pub use schema::json_schema;
 pub use secret::Reference;
 pub use server::{Command, Ready, Scheduler, ServerSpec, StopSignal};
 pub use sha256::sha256;
+pub use slices::Slices;
 pub use sweep::{Data, How, SIZE_MAX, SweepPlan};
 
 /// Parses and checks a plan.

@@ -47,6 +47,7 @@ pub(crate) fn draw(seed: u64, blocks: u32, configurations: &[(Levels, Vec<Levels
     trials
 }
 
+#[derive(Debug)]
 pub(crate) struct Stream(ChaCha20Rng);
 
 impl Stream {

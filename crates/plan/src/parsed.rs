@@ -22,12 +22,33 @@ pub(crate) struct ParsedFactor {
     pub(crate) only: Option<Located<Pattern>>,
 }
 
+/// Order in time of the series of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One after another.
+    Series,
+    /// All at once, in turns.
+    Slices,
+}
+
+impl Mode {
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        match word {
+            "series" => Some(Self::Series),
+            "slices" => Some(Self::Slices),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ParsedDesign {
     pub(crate) blocks: Option<Located<u32>>,
     pub(crate) seed: Option<Located<u64>>,
     pub(crate) time_budget: Option<Located<Duration>>,
     pub(crate) sequential: Option<Located<bool>>,
+    pub(crate) mode: Option<Located<Mode>>,
+    pub(crate) slice: Option<Located<Duration>>,
     pub(crate) exclude: Vec<Located<Pattern>>,
     pub(crate) include: Vec<Located<Pattern>>,
 }

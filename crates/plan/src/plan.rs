@@ -2,6 +2,7 @@
 
 mod builds;
 mod rates;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use record::target::Target;
 
 pub use self::builds::Build;
 pub use self::rates::RateToFind;
+pub use self::turns::TurnOrder;
 use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings, instance_folder};
 use crate::matrix::Limits;
@@ -21,6 +23,7 @@ use crate::phases::{BuildPlan, Prepare, PreparePlan, RunPlan, ServerValues, Step
 use crate::reader::Resolved;
 use crate::secret::Reference;
 use crate::server::{ServerPlan, ServerSpec};
+use crate::slices::Slices;
 use crate::template::{Template, of_instance};
 use crate::{matrix, order};
 
@@ -36,6 +39,7 @@ pub struct Plan {
     pub(crate) limits: Limits,
     pub(crate) blocks: u32,
     pub(crate) seed: u64,
+    pub(crate) slices: Option<Slices>,
     pub(crate) time_budget: Option<Duration>,
     pub(crate) build: Option<BuildPlan>,
     pub(crate) load: LoadKeys,

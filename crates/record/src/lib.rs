@@ -48,6 +48,7 @@ pub mod series;
 pub mod server_cpu;
 pub mod target;
 pub mod tcp_peers;
+pub mod turns;
 pub mod unit;
 pub mod verdict;
 pub mod warm_up;

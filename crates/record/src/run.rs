@@ -20,6 +20,7 @@ use crate::resources::Resources;
 use crate::series::Sample;
 use crate::server_cpu::ServerCpu;
 use crate::target::mask_text;
+use crate::turns::Turns;
 use crate::warm_up::WarmUp;
 
 /// Permanent id of a run or a bake-off: 26 letters that sort by time.
@@ -261,6 +262,8 @@ pub struct Run {
     pub resources: Resources,
     /// The warm-up before the load, if it was judged.
     pub warm_up: Option<WarmUp>,
+    /// Turns of the load, if it was measured in slices.
+    pub turns: Option<Turns>,
     /// Intervals of the other instruments.
     pub instruments: Instruments,
     /// Other numbers over time.
@@ -284,6 +287,7 @@ impl Run {
             server_cpu: ServerCpu::not_measured(),
             resources: Resources::new(),
             warm_up: None,
+            turns: None,
             instruments: Instruments::default(),
             series: Vec::new(),
             proofs: Vec::new(),

@@ -44,11 +44,12 @@ impl Budget {
         })
     }
 
-    /// Counts a finished series. Returns a note, once, if the budget will not suffice.
+    /// Counts finished series. Returns a note, once, if the budget will not suffice.
     ///
+    /// - `finished`: their number.
     /// - `left`: number of series that remain.
-    pub(crate) fn after_series(&mut self, left: u32, now_ns: u64) -> Option<String> {
-        self.conducted += 1;
+    pub(crate) fn after_series(&mut self, finished: u32, left: u32, now_ns: u64) -> Option<String> {
+        self.conducted += finished;
         let limit = self.limit.filter(|_| !self.noted)?;
         let so_far = Duration::from_nanos(now_ns.saturating_sub(self.began_ns));
         let each = so_far / self.conducted;
@@ -77,22 +78,22 @@ mod tests {
     fn what_setup_takes_counts_and_is_said_once() {
         let mut budget = Budget::new(Some(Duration::from_mins(1)), 5 * S);
         // 10 s per series: 6 fit in 60 s.
-        assert_eq!(budget.after_series(5, 15 * S), None);
+        assert_eq!(budget.after_series(1, 5, 15 * S), None);
         // The second took 20 s: 30 s and 4 times 15 s are 90 s.
-        let said = budget.after_series(4, 35 * S).unwrap();
+        let said = budget.after_series(1, 4, 35 * S).unwrap();
         assert!(said.ends_with("and 4 remain: about 90 s in all"), "{said}");
-        assert_eq!(budget.after_series(3, 65 * S), None);
-        assert_eq!(Budget::new(None, 0).after_series(1_000, u64::MAX), None);
+        assert_eq!(budget.after_series(1, 3, 65 * S), None);
+        assert_eq!(Budget::new(None, 0).after_series(1, 1_000, u64::MAX), None);
     }
 
     #[test]
     fn no_series_is_begun_that_would_end_beyond_the_budget() {
         let mut budget = Budget::new(Some(Duration::from_mins(1)), 5 * S);
         assert_eq!(budget.used_up(6, 500 * S), None, "the first one is always begun");
-        budget.after_series(5, 30 * S);
+        budget.after_series(1, 5, 30 * S);
         // 25 s so far: the next one ends at 50 s.
         assert_eq!(budget.used_up(5, 30 * S), None);
-        budget.after_series(4, 55 * S);
+        budget.after_series(1, 4, 55 * S);
         // 50 s for two: the third one would end at 75 s.
         let said = budget.used_up(4, 55 * S).unwrap();
         assert_eq!(
@@ -100,7 +101,7 @@ mod tests {
             "`time_budget` (60 s) is used up: 50 s for 2 series, including setup, start and prepare; 4 remain"
         );
         let mut endless = Budget::new(None, 0);
-        endless.after_series(1, S);
+        endless.after_series(1, 1, S);
         assert_eq!(endless.used_up(1, u64::MAX), None);
     }
 }

@@ -10,7 +10,7 @@ use archive::{Archive, ArchiveError, Claim, Step};
 use load::Stop;
 use nix::unistd::geteuid;
 use plan::Plan;
-use record::bakeoff::{Bakeoff, Levels, Trial};
+use record::bakeoff::Bakeoff;
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::environment::Environment;
 use record::missing::Missing;
@@ -20,19 +20,20 @@ use crate::account::Account;
 use crate::begun::{archived_plan, as_mended, misled, plan_file};
 use crate::beside::Beside;
 use crate::budget::Budget;
-use crate::build::{Builder, Content};
+use crate::build::Builder;
+use crate::conductor::{Conductor, marks, observers};
 use crate::error::RunnerError;
 use crate::fingerprint::FirstPrograms;
-use crate::ledger::{AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, command_line, event, mark};
+use crate::ledger::{Ledger, command_line};
 use crate::machine::Machine;
 use crate::options::{Options, approve, other_writer_of};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::process::{Waited, wait_for};
+use crate::queue::Work;
 use crate::script::{UnrunScript, with_script};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
-use crate::server_settings::Settings;
-use crate::{Event, Outcome, account, build, rates, rounds, series};
+use crate::{Event, Outcome, account, build, rates, rounds, series, slices};
 
 /// Fact that names the account of the plan's server and commands.
 const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
@@ -42,36 +43,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Fact that holds the findings of preflight.
 const FINDINGS: &str = "preflight.findings";
-
-/// State that the steps of a bake-off share.
-pub(crate) struct Conductor<'a> {
-    /// Plan to be executed, with its secrets.
-    pub(crate) plan: Plan,
-    /// Plan to be stored, without secrets.
-    pub(crate) public: Plan,
-    pub(crate) secrets: Secrets,
-    pub(crate) beside_others: bool,
-    /// Lock that is held until the end; `None` if no trial is left to measure.
-    pub(crate) machine: Option<Machine>,
-    pub(crate) archive: &'a Archive,
-    pub(crate) stop: &'a Stop,
-    pub(crate) on_event: &'a mut dyn FnMut(&Event<'_>),
-    pub(crate) ledger: Ledger,
-    /// Account of server and commands; `None`: that of this process.
-    pub(crate) account: Option<Account>,
-    pub(crate) beside: Beside,
-    pub(crate) environment: Environment,
-    /// State of the machine before the first trial, also of one that another process conducted.
-    pub(crate) first: Environment,
-    /// Programs of the first series of each configuration.
-    pub(crate) programs: FirstPrograms,
-    /// Contents that are built before the first trial.
-    pub(crate) contents: Vec<Content>,
-    /// First reading of the server's settings in this series.
-    pub(crate) settings_at_first: Option<Settings>,
-    /// Notes that the user has, of those that each trial would repeat.
-    pub(crate) told: BTreeSet<String>,
-}
 
 /// Conducts a bake-off from its beginning.
 ///
@@ -231,20 +202,30 @@ impl Conductor<'_> {
             }
             measured = Some(work.block);
             let block = work.block;
-            let left = self.ledger.series_after(work.series);
-            if let Some(why) = budget.used_up(left + 1, Monotonic.now_ns()) {
+            let works = if self.plan.slices().is_some() { self.ledger.rest_of_block() } else { vec![work] };
+            let count = u32::try_from(works.len()).expect("plans limit their trials");
+            let left = self.ledger.series_after(works.last().expect("there is work").series);
+            if let Some(why) = budget.used_up(left + count, Monotonic.now_ns()) {
                 (self.on_event)(&Event::Note(&why));
                 return self.ledger.leave();
             }
-            if self.stop.is_last_trial() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
+            if self.stop.is_last_trial() || self.conduct_series(works)? == SeriesEnd::Stopped {
                 return self.ledger.leave();
             }
-            if let Some(note) = budget.after_series(left, Monotonic.now_ns()) {
+            if let Some(note) = budget.after_series(count, left, Monotonic.now_ns()) {
                 (self.on_event)(&Event::Note(&note));
             }
             self.ledger.give_up_where_nothing_works(block)?;
         }
         self.ledger.close()
+    }
+
+    /// Conducts one series, or all series of a block in slices.
+    fn conduct_series(&mut self, mut works: Vec<Work>) -> Result<SeriesEnd, RunnerError> {
+        if self.plan.slices().is_some() {
+            return slices::conduct(self, works);
+        }
+        series::conduct(self, works.remove(0))
     }
 
     /// Drops the configurations that the blocks so far have beaten, in a sequential design.
@@ -279,41 +260,6 @@ impl Conductor<'_> {
             self.plan = self.plan.clone().with_built(&levels, &folder);
         }
         rates::find(self)
-    }
-
-    /// Fills a found rate into the plans.
-    pub(crate) fn learn_rate(&mut self, cell: Levels, per_s: f64) {
-        self.plan = self.plan.clone().with_rate(cell.clone(), per_s);
-        self.public = self.public.clone().with_rate(cell, per_s);
-    }
-
-    /// Opens or closes the instruments, as the plan says for a block. What is closed costs nothing.
-    pub(crate) fn observe_block(&mut self, block: u32) {
-        let is_watched = self.plan.is_observed(block) && !self.plan.instruments().is_empty();
-        if is_watched != self.beside.is_on() {
-            self.beside = if is_watched { observers(&self.plan) } else { Beside::new(false) };
-        }
-    }
-
-    /// Writes a line about a series to disk.
-    pub(crate) fn say_of_series(&mut self, series: u32, attempt: u32, step: Step) -> Result<(), RunnerError> {
-        let step = match step {
-            Step::SeriesFailed { reason } => Step::SeriesFailed { reason: self.secrets.hide(&reason) },
-            step => step,
-        };
-        Ok(self.ledger.journal.append(&event(Some(series), None, attempt, step))?)
-    }
-
-    /// Records the end of an attempt at a trial, in the journal first.
-    pub(crate) fn end(&mut self, trial: &Trial, end: Step) -> Result<(), RunnerError> {
-        let end = match end {
-            Step::TrialFailed { reason } => Step::TrialFailed { reason: self.secrets.hide(&reason) },
-            Step::TrialInvalid { run, reason } => {
-                Step::TrialInvalid { run, reason: self.secrets.hide(&reason) }
-            }
-            end => end,
-        };
-        self.ledger.end(trial, end, self.on_event)
     }
 }
 
@@ -534,20 +480,6 @@ fn machine(
         add("observe.control_arm", Ok(format!("blocks {}", blocks.join(", "))));
     }
     environment
-}
-
-/// Opens the instruments of a plan; any of them includes the CPUs.
-pub(crate) fn observers(plan: &Plan) -> Beside {
-    let names = plan.instruments().iter().map(String::as_str);
-    let kinds = probes::observe::named(names).expect("the plan was checked");
-    Beside::new(!plan.instruments().is_empty()).with_server(&kinds)
-}
-
-/// Returns the marks of a bake-off and of its runs.
-pub(crate) fn marks(plan: &Plan, beside_others: bool) -> impl Iterator<Item = Mark> {
-    let marks = [(SHORTENED, plan.is_shortened()), (BESIDE_OTHERS, beside_others)];
-    let repetition = plan.repetition().map(|number| (AGAINST_ITSELF.to_owned(), number.to_string()));
-    marks.into_iter().filter(|(_, is)| *is).map(|(name, _)| mark(name)).chain(repetition)
 }
 
 /// Builds the bake-off before its first step.

@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{Pid, getpid};
 use probes::cgroups::{self, Cgroup};
+use record::clock::{Clock as _, Monotonic};
 
 use crate::account;
 use crate::process::{Waited, wait_for};
@@ -45,6 +46,13 @@ pub(crate) struct Limits {
     pub(crate) cpus: Option<f64>,
     pub(crate) memory_bytes: Option<u64>,
 }
+
+/// File that freezes a group of version 2.
+const FREEZE: &str = "cgroup.freeze";
+/// Time limit for the processes of a group to stop or to go on: one may be in the middle of a system call.
+const FREEZE_PATIENCE_NS: u64 = 10_000_000_000;
+/// Interval at which that is checked. The kernel notifies at most every 10 ms.
+const FREEZE_LOOK_NS: u64 = 100_000;
 
 /// Period of a CPU quota, which is the kernel's default.
 const PERIOD_US: f64 = 100_000.0;
@@ -81,6 +89,58 @@ impl ControlGroup {
     /// Returns it as a group of version 2; `None` if it is of version 1.
     pub(crate) fn of_version_2(&self) -> Option<Cgroup> {
         cgroups::find(self.path.to_str()?).ok()
+    }
+
+    /// Whether this process can create groups here that it can freeze: those of version 2.
+    ///
+    /// # Errors
+    ///
+    /// The reason, with advice.
+    pub(crate) fn can_freeze_here() -> Result<(), String> {
+        let advice = "`design.mode = \"slices\"` needs a control group of version 2 that bakeoff may create and freeze: run \
+                      as root, or with `systemd-run --scope -p Delegate=yes`; or use `mode = \"series\"`";
+        let why = match Self::place(&random::token()).map(Self::make) {
+            None => "no control group can be created here".to_owned(),
+            Some(Err(e)) => e.to_string(),
+            Some(Ok(group)) => match group.freeze().and_then(|()| group.thaw()) {
+                Ok(()) => return Ok(()),
+                Err(why) => why,
+            },
+        };
+        Err(format!("{advice} ({why})"))
+    }
+
+    /// Stops all processes of the group where they are, and waits until all have stopped.
+    pub(crate) fn freeze(&self) -> Result<(), String> {
+        self.set_frozen(true)
+    }
+
+    /// Lets all processes of the group run, and waits until none is stopped.
+    pub(crate) fn thaw(&self) -> Result<(), String> {
+        self.set_frozen(false)
+    }
+
+    fn set_frozen(&self, is_frozen: bool) -> Result<(), String> {
+        let (digit, verb) = if is_frozen { ("1", "freeze") } else { ("0", "thaw") };
+        let group = self.path.display();
+        fs::write(self.path.join(FREEZE), digit).map_err(|e| format!("cannot {verb} {group}: {e}"))?;
+        let until_ns = Monotonic.now_ns() + FREEZE_PATIENCE_NS;
+        let line = format!("frozen {digit}");
+        loop {
+            let state = fs::read_to_string(self.path.join("cgroup.events"));
+            let state = state.map_err(|e| format!("cannot {verb} {group}: {e}"))?;
+            if state.lines().any(|found| found == line) {
+                return Ok(());
+            }
+            let now_ns = Monotonic.now_ns();
+            if now_ns >= until_ns {
+                let limit_s = FREEZE_PATIENCE_NS / 1_000_000_000;
+                return Err(format!(
+                    "cannot {verb} {group}: its processes did not follow within {limit_s} s"
+                ));
+            }
+            Monotonic.sleep_until_ns(now_ns + FREEZE_LOOK_NS);
+        }
     }
 
     /// Whether the kernel can kill the whole group at once: since Linux 5.14, in version 2.
@@ -212,12 +272,20 @@ fn kill_all(path: &Path, members: &[Pid]) {
     if members.is_empty() {
         return;
     }
+    // A process that is stopped cannot end by itself, and its parent may wait for that.
+    let _ = thaw_at(path);
     // Since Linux 5.14; this also kills processes that are being forked.
     let _ = fs::write(path.join("cgroup.kill"), "1");
     for pid in members {
         // It may have ended just now.
         let _ = kill(*pid, Signal::SIGKILL);
     }
+}
+
+/// Lets the processes of a group run, if it is one of version 2.
+fn thaw_at(path: &Path) -> io::Result<()> {
+    let file = path.join(FREEZE);
+    if file.exists() { fs::write(file, "0") } else { Ok(()) }
 }
 
 fn end(path: &Path) -> bool {
@@ -332,8 +400,6 @@ fn folders<'a>(
 
 #[cfg(test)]
 mod tests {
-    use record::clock::{Clock as _, Monotonic};
-
     use super::*;
 
     #[test]
@@ -386,6 +452,42 @@ mod tests {
         let mut child = crate::process::Process::spawn(command, &placement).unwrap();
         assert!(!child.finish_by_itself().unwrap(), "200 MB do not fit into 64");
         assert!(group.end() && limiting.iter().all(|path| !path.exists()));
+    }
+
+    /// The unkind truth: a process in the middle of forking, and one in a separate session.
+    #[test]
+    fn root_a_group_that_is_frozen_stands_still_and_can_be_ended_all_the_same() {
+        let _alone = crate::strays::alone();
+        if let Err(why) = ControlGroup::can_freeze_here() {
+            println!("skipped: {why}");
+            return;
+        }
+        let group = ControlGroup::make(ControlGroup::place(&random::token()).unwrap()).unwrap();
+        let group = std::sync::Arc::new(group);
+        let placement =
+            crate::process::Placement { group: Some(group.clone()), ..crate::process::Placement::ANYWHERE };
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "setsid sh -c 'while :; do /bin/true; done' & while :; do :; done"]);
+        let mut child = crate::process::Process::spawn(command, &placement).unwrap();
+        let used_us = || {
+            let text = fs::read_to_string(group.path().join("cpu.stat")).unwrap();
+            text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.parse::<u64>().ok()).unwrap()
+        };
+        let rest = |ms: u64| Monotonic.sleep_until_ns(Monotonic.now_ns() + ms * 1_000_000);
+        for _ in 0..20 {
+            rest(5);
+            group.freeze().unwrap();
+            let before_us = used_us();
+            rest(20);
+            let used_us = used_us() - before_us;
+            assert!(used_us < 2_000, "it used {used_us} us of 20 ms although it stands still");
+            group.thaw().unwrap();
+        }
+        group.freeze().unwrap();
+        // As `resume` finds it after kill -9.
+        assert!(end_left(group.path()).unwrap() >= 2);
+        assert!(!child.finish().unwrap().success());
+        assert!(!group.path().exists());
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Ledger {
         queue::next(&self.trials, &self.history, &dropped)
     }
 
+    /// Returns the next work, of all series of a block.
+    pub(crate) fn rest_of_block(&self) -> Vec<Work> {
+        queue::rest_of_block(&self.trials, &self.history)
+    }
+
     /// Drops configurations, in the journal first: their trials in later blocks are not measured. Returns
     /// those that were not dropped before.
     ///

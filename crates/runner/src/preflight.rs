@@ -21,6 +21,7 @@ use record::clock::{Clock as _, Monotonic};
 use record::limits::CpuLimits;
 
 use crate::account::{self, Account};
+use crate::control_group::ControlGroup;
 use crate::error::RunnerError;
 use crate::listener::Address;
 use crate::process::{Placement, Process};
@@ -76,6 +77,11 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
         }
     }
     if let Err(problem) = account {
+        found.problem(problem);
+    }
+    if plan.slices().is_some()
+        && let Err(problem) = ControlGroup::can_freeze_here()
+    {
         found.problem(problem);
     }
     found.look_for_room("the scratch folder", &std::env::temp_dir());

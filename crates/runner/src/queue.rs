@@ -99,6 +99,19 @@ pub(crate) fn next(trials: &[Trial], history: &History, is_dropped: &dyn Fn(&Tri
     Some(Work { series, block, trials })
 }
 
+/// Returns all series of the first block that lacks trials, in the order drawn.
+pub(crate) fn rest_of_block(trials: &[Trial], history: &History) -> Vec<Work> {
+    let mut works: Vec<Work> = Vec::new();
+    for trial in trials.iter().filter(|t| history.state(t.index) == TrialState::Planned) {
+        match works.last_mut() {
+            Some(work) if work.block != trial.block => break,
+            Some(work) if work.series == trial.series => work.trials.push(trial.clone()),
+            _ => works.push(Work { series: trial.series, block: trial.block, trials: vec![trial.clone()] }),
+        }
+    }
+    works
+}
+
 #[cfg(test)]
 mod tests {
     use record::bakeoff::Levels;
@@ -141,6 +154,22 @@ mod tests {
         let mut history = History::default();
         assert_eq!(play(&mut history, |_, _| Sealed), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(history.count(&trials(), Sealed), 8);
+    }
+
+    #[test]
+    fn the_rest_of_a_block_has_all_its_series_that_lack_trials() {
+        let mut history = History::default();
+        let rest =
+            |history: &History| rest_of_block(&trials(), history).iter().map(indexes).collect::<Vec<_>>();
+        assert_eq!(rest(&history), [[0, 1], [2, 3]]);
+        for trial in 0..2 {
+            history.ended(trial, Sealed);
+        }
+        assert_eq!(rest(&history), [[2, 3]]);
+        for (trial, end) in [(2, Sealed), (3, Failed), (3, Failed)] {
+            history.ended(trial, end);
+        }
+        assert_eq!(rest(&history), [[4, 5], [6, 7]]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use record::search::{Answer, Promise};
 use record::verdict::Validity;
 
 use crate::Event;
-use crate::conduct::Conductor;
+use crate::conductor::Conductor;
 use crate::error::RunnerError;
 use crate::queue::Work;
 use crate::quotas::Quotas;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use archive::Step;
 use load::{LoadError, Stop};
-use plan::{Plan, Prepare};
+use plan::Prepare;
 use record::bakeoff::{Trial, TrialState};
 use record::load::PreparePolicy;
 use record::target::mask_text;
 
-use crate::conduct::Conductor;
+use crate::conductor::Conductor;
 use crate::control_group::Limits;
 use crate::error::RunnerError;
 use crate::fingerprint;
@@ -37,7 +37,7 @@ pub(crate) enum SeriesEnd {
 
 /// Reason that a series ended early.
 #[derive(Debug)]
-enum Trouble {
+pub(crate) enum Trouble {
     /// The setup failed: none of its trials can be measured.
     NoSeries(String),
     /// The server died during a trial, which was recorded with the trial.
@@ -60,7 +60,7 @@ pub(crate) type OnTrial<'a> =
 
 /// Purpose of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     /// To measure its trials.
     Trials,
     /// To find a rate on the configuration of its trial. Nothing of it is a trial.
@@ -92,53 +92,58 @@ fn play(
     purpose: Purpose,
     each: OnTrial<'_>,
 ) -> Result<SeriesEnd, RunnerError> {
-    let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
-    let attempt = attempts.max().expect("work has trials");
-    let layout = Layout::fresh(conductor.account);
-    conductor.say_of_series(work.series, attempt, layout.step())?;
-    let levels = first(&work.trials).levels.clone();
-    let whole: Vec<&str> = conductor.plan.whole_factors().collect();
-    let levels = levels.into_iter().filter(|(name, _)| whole.contains(&name.as_str())).collect();
-    let levels = build::with_folder(levels, &conductor.plan);
-    let inherit = if conductor.plan.inherits_environment() { Inherit::Everything } else { Inherit::Little };
-    let workspace = match Workspace::open(layout, inherit, &levels) {
-        Ok(workspace) => workspace,
-        Err(error) if purpose == Purpose::Trials => {
-            fail_all(conductor, &work, attempt, &told(&error))?;
-            return Ok(SeriesEnd::Over);
-        }
-        Err(error) => return Err(error),
-    };
-    conductor.settings_at_first = None;
-    let mut series =
-        Series { attempt, workspace, folders: Vec::new(), servers: Vec::new(), work, conductor, purpose };
-    let trouble = series.measure(each).err();
-    let torn_down = series.tear_down();
-    series.conclude(trouble, torn_down)
+    let Some(mut series) = Series::open(conductor, work, purpose)? else { return Ok(SeriesEnd::Over) };
+    let trouble = series.measure(conductor, each).err();
+    let torn_down = series.tear_down(conductor);
+    series.conclude(conductor, trouble, torn_down)
 }
 
-struct Series<'a, 'b> {
-    conductor: &'a mut Conductor<'b>,
-    work: Work,
+/// A series that is alive.
+pub(crate) struct Series {
+    pub(crate) work: Work,
     /// Number of the attempt at this series, from 1.
     attempt: u32,
-    workspace: Workspace,
+    pub(crate) workspace: Workspace,
     /// Folders of the instances. Their names may lead elsewhere once a process of their account runs.
     folders: Vec<Arc<OwnedFd>>,
-    servers: Vec<Server>,
+    pub(crate) servers: Vec<Server>,
     purpose: Purpose,
 }
 
-impl Series<'_, '_> {
-    fn measure(&mut self, each: OnTrial<'_>) -> Result<(), Trouble> {
-        self.set_up()?;
-        self.may_go_on()?;
-        self.start()?;
-        self.may_go_on()?;
-        self.prepare()?;
+impl Series {
+    /// Opens the workspace. `None` if that fails: then its trials have failed.
+    pub(crate) fn open(
+        conductor: &mut Conductor<'_>,
+        work: Work,
+        purpose: Purpose,
+    ) -> Result<Option<Self>, RunnerError> {
+        let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
+        let attempt = attempts.max().expect("work has trials");
+        let layout = Layout::fresh(conductor.account);
+        conductor.say_of_series(work.series, attempt, layout.step())?;
+        let levels = first(&work.trials).levels.clone();
+        let whole: Vec<&str> = conductor.plan.whole_factors().collect();
+        let levels = levels.into_iter().filter(|(name, _)| whole.contains(&name.as_str())).collect();
+        let levels = build::with_folder(levels, &conductor.plan);
+        let inherit =
+            if conductor.plan.inherits_environment() { Inherit::Everything } else { Inherit::Little };
+        let workspace = match Workspace::open(layout, inherit, &levels) {
+            Ok(workspace) => workspace,
+            Err(error) if purpose == Purpose::Trials => {
+                fail_all(conductor, &work, attempt, &told(&error))?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        conductor.settings_at_first = None;
+        Ok(Some(Self { attempt, workspace, folders: Vec::new(), servers: Vec::new(), work, purpose }))
+    }
+
+    fn measure(&mut self, conductor: &mut Conductor<'_>, each: OnTrial<'_>) -> Result<(), Trouble> {
+        self.begin(conductor)?;
         for trial in self.work.trials.clone() {
-            self.may_go_on()?;
-            match each(self.conductor, &trial, &self.workspace, &mut self.servers)? {
+            may_go_on(conductor)?;
+            match each(conductor, &trial, &self.workspace, &mut self.servers)? {
                 TrialEnd::Over => {}
                 TrialEnd::Stopped => return Err(Trouble::Stopped),
                 TrialEnd::ServerDied(reason) => return Err(Trouble::ServerDied(reason)),
@@ -147,20 +152,24 @@ impl Series<'_, '_> {
         Ok(())
     }
 
-    /// Checks between two steps that the user has not asked to stop, at once or after the trial.
-    fn may_go_on(&self) -> Result<(), Trouble> {
-        if self.conductor.stop.is_last_trial() { Err(Trouble::Stopped) } else { Ok(()) }
+    /// Sets up, starts the servers and builds the data set.
+    pub(crate) fn begin(&mut self, conductor: &mut Conductor<'_>) -> Result<(), Trouble> {
+        self.set_up(conductor)?;
+        may_go_on(conductor)?;
+        self.start(conductor)?;
+        may_go_on(conductor)?;
+        self.prepare(conductor)
     }
 
-    fn set_up(&mut self) -> Result<(), Trouble> {
-        self.say("setup", Step::SeriesSetup)?;
-        let (cpus, memory_bytes) = self.plan().limits();
+    fn set_up(&mut self, conductor: &mut Conductor<'_>) -> Result<(), Trouble> {
+        self.say(conductor, "setup", Step::SeriesSetup)?;
+        let (cpus, memory_bytes) = conductor.plan.limits();
         self.workspace.limit(&Limits { cpus, memory_bytes }).map_err(Trouble::NoSeries)?;
         let scratch = self.workspace.folder().to_owned();
-        let specs = self.plan().servers(self.levels(), &scratch);
+        let specs = conductor.plan.servers(self.levels(), &scratch);
         // All folders and files exist before the first process of their account runs.
-        for number in 1..=self.plan().instances() {
-            let folder = self.plan().instance_folder(&scratch, number);
+        for number in 1..=conductor.plan.instances() {
+            let folder = conductor.plan.instance_folder(&scratch, number);
             let failed = |e: std::io::Error| cannot_write(&folder, &e);
             let open = if folder == scratch {
                 self.workspace.descriptor()
@@ -172,23 +181,23 @@ impl Series<'_, '_> {
             }
             self.folders.push(open);
         }
-        for number in 1..=self.plan().instances() {
-            if let Some(step) = self.plan().setup(self.levels(), &scratch, number) {
-                self.run_step("setup", &step, step::run_before_servers)?;
+        for number in 1..=conductor.plan.instances() {
+            if let Some(step) = conductor.plan.setup(self.levels(), &scratch, number) {
+                self.run_step(conductor, "setup", &step, step::run_before_servers)?;
             }
         }
         Ok(())
     }
 
-    fn start(&mut self) -> Result<(), Trouble> {
+    fn start(&mut self, conductor: &mut Conductor<'_>) -> Result<(), Trouble> {
         let scratch = self.workspace.folder().to_owned();
-        let specs = self.plan().servers(self.levels(), &scratch);
+        let specs = conductor.plan.servers(self.levels(), &scratch);
         if specs.is_empty() {
             return Ok(());
         }
-        self.say("start", Step::SeriesStart)?;
-        let stop = self.conductor.stop;
-        let addresses = self.addresses();
+        self.say(conductor, "start", Step::SeriesStart)?;
+        let stop = conductor.stop;
+        let addresses = self.addresses(conductor);
         // The load's addresses belong to all instances: before the first one starts, none may answer.
         for ((number, spec), folder) in (1_u32..).zip(specs).zip(&self.folders) {
             let none_yet: &[Address] = if number == 1 { &addresses } else { &[] };
@@ -203,16 +212,15 @@ impl Series<'_, '_> {
             ready.map_err(|failure| no_server(failure, number))?;
         }
         let listeners = self.servers[0].listeners(&self.workspace, &addresses);
-        fingerprint::server(&listeners, &mut self.conductor.environment);
-        self.record_configuration();
-        self.say("ready", Step::SeriesReady)
+        fingerprint::server(&listeners, &mut conductor.environment);
+        self.record_configuration(conductor);
+        self.say(conductor, "ready", Step::SeriesReady)
     }
 
     /// Records what the servers were started with, with the scratch folder as the plan writes it: the page
     /// shows what differs between configurations.
-    fn record_configuration(&mut self) {
-        let facts: Vec<(String, String)> = self
-            .conductor
+    fn record_configuration(&self, conductor: &mut Conductor<'_>) {
+        let facts: Vec<(String, String)> = conductor
             .public
             .servers(self.levels(), Path::new("{scratch}"))
             .into_iter()
@@ -226,21 +234,21 @@ impl Series<'_, '_> {
                 std::iter::once(command).chain(variables).chain(files).collect::<Vec<_>>()
             })
             .collect();
-        let whole: Vec<&str> = self.conductor.plan.whole_factors().collect();
+        let whole: Vec<&str> = conductor.plan.whole_factors().collect();
         let mut levels = self.levels().clone();
         levels.retain(|name, _| whole.contains(&name.as_str()));
-        let built = build::fact(&self.conductor.environment, &levels).map(str::to_owned);
-        let environment = &mut self.conductor.environment.facts;
+        let built = build::fact(&conductor.environment, &levels).map(str::to_owned);
+        let environment = &mut conductor.environment.facts;
         environment.retain(|name, _| !CONFIGURATION.iter().any(|prefix| name.starts_with(prefix)));
         environment.extend(facts.into_iter().map(|(name, value)| (name, Ok(mask_text(&value)))));
         environment.extend(built.map(|text| (BUILD.to_owned(), Ok(text))));
     }
 
     /// Returns the addresses that the loads of the series connect to.
-    fn addresses(&self) -> Vec<Address> {
+    fn addresses(&self, conductor: &Conductor<'_>) -> Vec<Address> {
         let mut addresses = Vec::new();
         for trial in &self.work.trials {
-            let settings = self.conductor.plan.load_settings(trial, self.workspace.folder());
+            let settings = conductor.plan.load_settings(trial, self.workspace.folder());
             for address in Address::of_load(&settings) {
                 if !addresses.contains(&address) {
                     addresses.push(address);
@@ -250,32 +258,32 @@ impl Series<'_, '_> {
         addresses
     }
 
-    fn prepare(&mut self) -> Result<(), Trouble> {
-        self.say("prepare", Step::SeriesPrepare)?;
-        for number in 1..=self.plan().instances() {
-            match self.plan().prepare(self.levels(), self.workspace.folder(), number) {
+    fn prepare(&self, conductor: &mut Conductor<'_>) -> Result<(), Trouble> {
+        self.say(conductor, "prepare", Step::SeriesPrepare)?;
+        for number in 1..=conductor.plan.instances() {
+            match conductor.plan.prepare(self.levels(), self.workspace.folder(), number) {
                 Prepare::Nothing => {}
-                Prepare::Run(step) => self.run_step("prepare", &step, step::run)?,
-                Prepare::Builtin => return self.build_data(),
+                Prepare::Run(step) => self.run_step(conductor, "prepare", &step, step::run)?,
+                Prepare::Builtin => return self.build_data(conductor),
             }
         }
         Ok(())
     }
 
     /// Builds the data set of every target of the trials: usually one.
-    fn build_data(&mut self) -> Result<(), Trouble> {
+    fn build_data(&self, conductor: &mut Conductor<'_>) -> Result<(), Trouble> {
         let mut built = Vec::new();
         for trial in &self.work.trials {
-            let mut settings = self.conductor.plan.load_settings(trial, self.workspace.folder());
+            let mut settings = conductor.plan.load_settings(trial, self.workspace.folder());
             // Of a script's tables, only the script knows whether they are those of its options.
             let is_lua = settings.scripts.is_lua();
             settings.prepare = if is_lua { PreparePolicy::Always } else { PreparePolicy::Auto };
             if built.contains(&settings.target) {
                 continue;
             }
-            self.may_go_on()?;
-            let on_event = &mut *self.conductor.on_event;
-            match load::prepare(&settings, self.conductor.stop, &mut |event| on_event(&Event::Load(event))) {
+            may_go_on(conductor)?;
+            let on_event = &mut *conductor.on_event;
+            match load::prepare(&settings, conductor.stop, &mut |event| on_event(&Event::Load(event))) {
                 Ok(_) => built.push(settings.target),
                 Err(LoadError::Interrupted) => return Err(Trouble::Stopped),
                 Err(error) => return Err(Trouble::NoSeries(format!("prepare: {}", told(&error)))),
@@ -285,28 +293,30 @@ impl Series<'_, '_> {
     }
 
     /// Ends the server and all other processes, and removes the folder, after any outcome.
-    fn tear_down(&mut self) -> Result<(), RunnerError> {
-        let said = self.say_plainly("teardown", Step::SeriesTeardown);
-        let stop = self.conductor.stop;
+    pub(crate) fn tear_down(&mut self, conductor: &mut Conductor<'_>) -> Result<(), RunnerError> {
+        let said = self.say_plainly(conductor, "teardown", Step::SeriesTeardown);
+        let stop = conductor.stop;
         for server in std::mem::take(&mut self.servers) {
             if let Err(why) = server.end(stop) {
                 let text = format!("the server of series {}: {why}", self.work.series);
-                let text = mask_text(&self.conductor.secrets.hide(&text));
-                (self.conductor.on_event)(&Event::Note(&text));
+                let text = mask_text(&conductor.secrets.hide(&text));
+                (conductor.on_event)(&Event::Note(&text));
             }
         }
         for note in self.workspace.close() {
-            (self.conductor.on_event)(&Event::Note(&mask_text(&note)));
+            (conductor.on_event)(&Event::Note(&mask_text(&note)));
         }
         said
     }
 
-    fn conclude(
+    /// Records the end of the series.
+    pub(crate) fn conclude(
         self,
+        conductor: &mut Conductor<'_>,
         trouble: Option<Trouble>,
         torn_down: Result<(), RunnerError>,
     ) -> Result<SeriesEnd, RunnerError> {
-        let Self { conductor, work, attempt, purpose, .. } = self;
+        let Self { work, attempt, purpose, .. } = self;
         match trouble {
             Some(Trouble::NoSeries(reason) | Trouble::ServerDied(reason)) if purpose == Purpose::Search => {
                 torn_down?;
@@ -330,25 +340,32 @@ impl Series<'_, '_> {
         }
     }
 
-    fn run_step(&self, name: &str, step: &plan::Step, run: RunStep) -> Result<(), Trouble> {
-        run(name, step, &self.workspace, self.conductor.stop).map_err(|failure| match failure {
+    fn run_step(
+        &self,
+        conductor: &Conductor<'_>,
+        name: &str,
+        step: &plan::Step,
+        run: RunStep,
+    ) -> Result<(), Trouble> {
+        run(name, step, &self.workspace, conductor.stop).map_err(|failure| match failure {
             StepFailure::Failed(why) => Trouble::NoSeries(why),
             StepFailure::Stopped => Trouble::Stopped,
         })
     }
 
-    fn say(&mut self, word: &'static str, step: Step) -> Result<(), Trouble> {
-        Ok(self.say_plainly(word, step)?)
+    fn say(&self, conductor: &mut Conductor<'_>, word: &'static str, step: Step) -> Result<(), Trouble> {
+        Ok(self.say_plainly(conductor, word, step)?)
     }
 
-    fn say_plainly(&mut self, word: &'static str, step: Step) -> Result<(), RunnerError> {
+    fn say_plainly(
+        &self,
+        conductor: &mut Conductor<'_>,
+        word: &'static str,
+        step: Step,
+    ) -> Result<(), RunnerError> {
         let (series, block) = (self.work.series, self.work.block);
-        (self.conductor.on_event)(&Event::Series { series, block, step: word });
-        self.conductor.say_of_series(series, self.attempt, step)
-    }
-
-    fn plan(&self) -> &Plan {
-        &self.conductor.plan
+        (conductor.on_event)(&Event::Series { series, block, step: word });
+        conductor.say_of_series(series, self.attempt, step)
     }
 
     fn levels(&self) -> &record::bakeoff::Levels {
@@ -404,4 +421,9 @@ fn no_server(failure: ServerFailure, number: u32) -> Trouble {
 pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
+}
+
+/// Checks between two steps that the user has not asked to stop, at once or after the trial.
+fn may_go_on(conductor: &Conductor<'_>) -> Result<(), Trouble> {
+    if conductor.stop.is_last_trial() { Err(Trouble::Stopped) } else { Ok(()) }
 }

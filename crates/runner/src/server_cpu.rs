@@ -104,6 +104,41 @@ impl ServerMeter {
         }
     }
 
+    /// Returns the CPU time that the server's control group has used so far, in nanoseconds.
+    pub(crate) fn of_group_ns(&self) -> Maybe<u64> {
+        match self.source.as_ref().map_err(Clone::clone)? {
+            source @ Source::Cgroup(..) => Ok(source.read()?.cpu_ns),
+            _ => Err(Missing::because("the server has no separate control group")),
+        }
+    }
+
+    /// Returns the CPU time that the server used in the turns between the two readings.
+    ///
+    /// - `turns`: [`Self::of_group_ns`] at the beginning and the end of each turn. CPU time between turns, to
+    ///   settle, does not count.
+    /// - `phase_ns`: the measured phase on the clock of the load, which counts only turns.
+    pub(crate) fn end_of_turns(
+        mut self,
+        turns: &[Maybe<(u64, u64)>],
+        phase_ns: (u64, u64),
+    ) -> Maybe<ServerCpu> {
+        let unread = || Missing::because("the measured phase did not begin or did not end");
+        let from_ns = self.from.take().ok_or_else(unread)??.cpu_ns;
+        let until_ns = self.until.take().ok_or_else(unread)??.cpu_ns;
+        let mut used_ns = 0;
+        for turn in turns {
+            let (opened_ns, closed_ns) = turn.clone()?;
+            // The counter only grows, so it is also a clock.
+            used_ns += closed_ns.min(until_ns).saturating_sub(opened_ns.max(from_ns));
+        }
+        Ok(ServerCpu {
+            cpu_s: used_ns as f64 / NS_PER_S as f64,
+            from_ns: phase_ns.0,
+            until_ns: phase_ns.1,
+            tasks: ServerTasks::Cgroup,
+        })
+    }
+
     /// Returns the CPU time that the server used between the two readings.
     pub(crate) fn end(mut self) -> Maybe<ServerCpu> {
         let source = self.source?;
@@ -397,6 +432,21 @@ mod tests {
         assert_eq!((stat.parent, stat.started), (3, 4242));
         assert!(stat.waited_for_ns > 0);
         assert_eq!(Stat::read("7 (a"), None);
+    }
+
+    #[test]
+    fn cpu_time_between_turns_and_outside_the_phase_is_not_that_of_the_load() {
+        let reading = |cpu_ns| Some(Ok(Reading { at_ns: 0, cpu_ns, processes: BTreeMap::new() }));
+        let source = Source::Cgroup(PathBuf::new(), Counter::Stat);
+        let meter = ServerMeter { source: Ok(source), from: reading(150), until: reading(450) };
+        // 20 to settle before each turn; the phase begins in the second turn, and ends after the last one.
+        let turns = [(20, 100), (120, 200), (220, 300), (320, 400)].map(Ok);
+        let found = meter.end_of_turns(&turns, (0, 10)).unwrap();
+        assert!((found.cpu_s * 1e9 - 210.0).abs() < 1e-6, "{found:?}");
+        assert_eq!((found.from_ns, found.until_ns), (0, 10));
+        let meter = ServerMeter { source: Ok(Source::Commands), from: reading(1), until: reading(2) };
+        let lost = [Ok((0, 5)), Err(Missing::because("gone"))];
+        assert_eq!(meter.end_of_turns(&lost, (0, 10)), Err(Missing::because("gone")));
     }
 
     #[test]

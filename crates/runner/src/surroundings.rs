@@ -39,7 +39,7 @@ const EDGES: f64 = 2.0;
 
 /// State of the machine at one edge of the measured phase.
 #[derive(Debug)]
-struct Edge {
+pub(crate) struct Edge {
     at: WallAnchor,
     cpus: Option<ProcStat>,
     /// CPU time of this process and of the children that it has reaped.
@@ -148,7 +148,7 @@ impl Surroundings {
 }
 
 impl Edge {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self {
             at: WallAnchor::now(),
             cpus: proc_stat::read(Path::new("/")).ok(),
@@ -156,6 +156,13 @@ impl Edge {
             swapped_pages: fs::read_to_string("/proc/vmstat").ok().and_then(|text| swapped_pages(&text)),
         }
     }
+}
+
+/// Tells of work of others from one edge until now.
+///
+/// - `servers_s`: CPU time of all servers under test since then.
+pub(crate) fn others_since(from: &Edge, servers_s: f64) -> Option<(&'static str, String)> {
+    others(from, &Edge::now(), servers_s, 0.0).map(|text| ("other-work", text))
 }
 
 fn cpu_s(who: UsageWho) -> f64 {

@@ -7,16 +7,18 @@ use load::LoadError;
 use nix::unistd::Pid;
 use record::bakeoff::{CONTROL_ARM, Trial};
 use record::clock::WallAnchor;
+use record::limits::Throttled;
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
 use record::missing::{Maybe, Missing};
 use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
 use record::series::Sample;
 use record::server_cpu::ServerCpu;
+use record::turns::Turns;
 use record::verdict::{Check, Validity};
 use record::warm_up::WarmUp;
 
-use crate::conduct::{Conductor, marks};
+use crate::conductor::{Conductor, marks};
 use crate::error::RunnerError;
 use crate::fingerprint;
 use crate::ledger::{BESIDE_OTHERS, event, mark};
@@ -91,28 +93,32 @@ pub(crate) fn conduct(
         }
         (Ok(_), None) => {
             let before = Before { warm_up: warmed, machine, changed, settings };
-            store(conductor, trial, workspace, measured, (writer, header, before), servers)
+            let end = store(conductor, trial, workspace, measured, (writer, header, before), servers)?;
+            if matches!(end, TrialEnd::Over) {
+                cool_down(conductor);
+            }
+            Ok(end)
         }
     }
 }
 
 /// Reads the server's effective settings.
-fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Settings {
+pub(crate) fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Settings {
     let commands = conductor.plan.server_settings(&trial.levels, workspace.folder());
     server_settings::read(commands, workspace, &conductor.secrets, conductor.stop)
 }
 
 /// Results of what precedes the measured phase.
-struct Before {
-    warm_up: Option<WarmUp>,
-    machine: Option<Look>,
+pub(crate) struct Before {
+    pub(crate) warm_up: Option<WarmUp>,
+    pub(crate) machine: Option<Look>,
     /// Changes of the machine, and of programs, since the first trial, as flags.
-    changed: Vec<(&'static str, String)>,
-    settings: Settings,
+    pub(crate) changed: Vec<(&'static str, String)>,
+    pub(crate) settings: Settings,
 }
 
 /// Runs the plan's commands for values, and stores a trial that was measured.
-fn store(
+pub(crate) fn store(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
@@ -120,7 +126,7 @@ fn store(
     (writer, mut header, before): (RunWriter, RunHeader, Before),
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
-    let (throttled, used) = (conductor.beside.take_throttled(), conductor.beside.take_used());
+    let (throttled, used) = (measured.throttled, conductor.beside.take_used());
     if let Some(why) = conductor.beside.quota_lost() {
         (conductor.on_event)(&Event::Note(why));
     }
@@ -166,12 +172,18 @@ fn store(
         instruments,
         series: measured.series,
         throttled,
+        turns: measured.turns,
         ..Run::unmeasured(header, conductor.environment.clone())
     };
     // The archive comes before the cool-down: a kill during the cool-down loses no data.
     let attempt = conductor.ledger.history.next_attempt(trial.index);
     seal(conductor, trial, workspace, (writer, &measured.spool), run, servers)?;
-    rest(conductor, trial, attempt)?;
+    conductor.ledger.journal.append(&event(
+        Some(trial.series),
+        Some(trial.index),
+        attempt,
+        Step::TrialCooldown,
+    ))?;
     Ok(TrialEnd::Over)
 }
 
@@ -207,7 +219,7 @@ fn verify(
 
 /// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what
 /// changed since the first trial, as flags.
-fn record_machine(
+pub(crate) fn record_machine(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
@@ -237,7 +249,7 @@ pub(crate) fn pids_of(servers: &[Server]) -> Vec<Pid> {
 }
 
 /// Returns the reason that a server counts as dead after the trial; `None` if all still answer.
-fn death_of(
+pub(crate) fn death_of(
     servers: &[Server],
     conductor: &Conductor<'_>,
     trial: &Trial,
@@ -296,18 +308,21 @@ fn fail_warming(
 }
 
 /// Results of a measured phase.
-struct Measured {
-    record: Result<LoadRecord, LoadError>,
-    server_cpu: Maybe<ServerCpu>,
-    resources: Resources,
+pub(crate) struct Measured {
+    pub(crate) record: Result<LoadRecord, LoadError>,
+    pub(crate) server_cpu: Maybe<ServerCpu>,
+    pub(crate) resources: Resources,
     /// Intervals of the load and of the instruments.
-    spool: Spool,
+    pub(crate) spool: Spool,
     /// The server's own numbers over time.
-    series: Vec<Sample>,
+    pub(crate) series: Vec<Sample>,
     /// Reasons for missing ones, by name.
-    missing: BTreeMap<String, Missing>,
+    pub(crate) missing: BTreeMap<String, Missing>,
     /// Disturbances of the phase, by name.
-    flags: BTreeMap<&'static str, String>,
+    pub(crate) flags: BTreeMap<&'static str, String>,
+    pub(crate) throttled: Maybe<Throttled>,
+    /// Turns of the load, in a design in slices.
+    pub(crate) turns: Option<Turns>,
 }
 
 /// Returns the settings of the load, with the mark of the series and the levels in the environment of its
@@ -380,6 +395,7 @@ fn measure(
     let spool = spooled.end();
     let resources = used.end((host, anchor), &mut series, &mut missing);
     let server_cpu = meter.end();
+    let throttled = beside.take_throttled();
     let flags = record
         .as_ref()
         .map_or_else(|_| BTreeMap::new(), |record| surroundings.end(whose, &server_cpu, record));
@@ -391,11 +407,13 @@ fn measure(
         spool,
         series,
         missing,
+        throttled,
+        turns: None,
     })
 }
 
 /// Returns the record for storage: with the references of the plan, and without secrets in any text.
-fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secrets) -> LoadRecord {
+pub(crate) fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secrets) -> LoadRecord {
     record.settings = stored;
     for text in &mut record.error_samples {
         *text = secrets.hide(text);
@@ -425,13 +443,10 @@ fn values(
         .collect()
 }
 
-/// Journals the cool-down and waits for it. A request to stop ends it early, also one to stop after the
-/// trial, which has its result already.
-fn rest(conductor: &mut Conductor<'_>, trial: &Trial, attempt: u32) -> Result<(), RunnerError> {
-    let step = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
-    conductor.ledger.journal.append(&step)?;
+/// Waits for the cool-down. A request to stop ends it early, also one to stop after the trial, which has its
+/// result already.
+pub(crate) fn cool_down(conductor: &Conductor<'_>) {
     let _ = wait_for(conductor.plan.cooldown(), conductor.stop, || conductor.stop.is_last_trial());
-    Ok(())
 }
 
 fn seal(
@@ -464,7 +479,7 @@ fn seal(
     )
 }
 
-fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
+pub(crate) fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
     let title = format!("{}, block {}", conductor.plan.title(), trial.block);
     let is_control = !conductor.plan.is_observed(trial.block);
     let marks = marks(&conductor.plan, conductor.beside_others).chain(is_control.then(|| mark(CONTROL_ARM)));

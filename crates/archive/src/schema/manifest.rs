@@ -13,6 +13,7 @@ use super::load::Load;
 use super::proof::ProofForm;
 use super::resources::{self, ResourceForm};
 use super::server_cpu::ServerCpuForm;
+use super::turns::TurnsForm;
 use super::warm_up::WarmUpForm;
 use super::{Form, Wrong, parsed, word};
 
@@ -40,6 +41,8 @@ pub(crate) struct Manifest {
     pub(crate) resources: BTreeMap<String, ResourceForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) warm_up: Option<WarmUpForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turns: Option<TurnsForm>,
     /// Requested instruments that were unavailable, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) not_observed: BTreeMap<String, String>,
@@ -110,6 +113,7 @@ impl Manifest {
             server_cpu: ServerCpuForm::of(&run.server_cpu),
             resources: resources::of(&run.resources),
             warm_up: run.warm_up.as_ref().map(WarmUpForm::of),
+            turns: run.turns.map(TurnsForm::of),
             not_observed,
             files,
         }

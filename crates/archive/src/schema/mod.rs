@@ -19,6 +19,7 @@ pub(crate) mod proof;
 pub(crate) mod resources;
 pub(crate) mod server_cpu;
 pub(crate) mod text;
+pub(crate) mod turns;
 pub(crate) mod warm_up;
 
 use std::collections::BTreeMap;

@@ -25,6 +25,7 @@ use record::resources::{Resource, Used, UsedBy};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 use record::server_cpu::{ServerCpu, ServerTasks};
+use record::turns::Turns;
 use record::warm_up::{Course, JudgedCourse, WarmUp};
 
 pub(crate) mod load;
@@ -189,12 +190,18 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         server_cpu: dice.maybe(server_cpu),
         resources: Resource::ALL.iter().map(|resource| (*resource, dice.maybe(used))).collect(),
         warm_up: dice.option(warm_up),
+        turns: dice.option(turns),
     }
 }
 
 fn used(dice: &mut Dice) -> Used {
     let by = dice.one_of(UsedBy::ALL);
     Used { amount: dice.real(), by, from_ns: dice.next(), until_ns: dice.next() }
+}
+
+fn turns(dice: &mut Dice) -> Turns {
+    let time = |d: &mut Dice| Duration::from_micros(d.small().into());
+    Turns { count: dice.small(), slice: time(dice), settle: time(dice), series: dice.small() }
 }
 
 fn warm_up(dice: &mut Dice) -> WarmUp {

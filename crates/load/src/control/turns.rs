@@ -14,10 +14,9 @@ use record::clock::{Clock, Monotonic};
 
 use crate::schedule::clock::to_ns;
 
-/// Interval at which a worker that rests checks whether the load is over.
-const LOOK: Duration = Duration::from_millis(20);
-/// Longest sleep on a clock that stands still.
-const STILL: Duration = Duration::from_millis(2);
+/// Interval at which a thread that rests checks whether the load is over. The threads of all loads of a block
+/// do so while one of these is measured.
+const LOOK: Duration = Duration::from_millis(100);
 /// The clock runs.
 const RUNS: u64 = u64::MAX;
 
@@ -72,9 +71,11 @@ impl Turns {
 
     /// Ends the turn: waits until no event is in flight. False if some do not end within `patience`; then the
     /// turn goes on.
+    ///
+    /// - `hopes`: whether it is worth to wait on; asked now and then.
     #[must_use]
-    pub fn close(&self, patience: Duration) -> bool {
-        match self.rest(patience) {
+    pub fn close(&self, patience: Duration, hopes: &dyn Fn() -> bool) -> bool {
+        match self.rest(patience, hopes) {
             Some(at_ns) => {
                 self.stands_ns.store(at_ns, Ordering::SeqCst);
                 true
@@ -84,15 +85,18 @@ impl Turns {
     }
 
     /// Lets the load run for a time that does not count, nor do the events in it: caches fill again after the
-    /// processes of the target stood still. False as in [`Self::close`].
+    /// processes of the target stood still. False as in [`Self::close`]; then nothing counts any more, and
+    /// the load can only be stopped.
     #[must_use]
-    pub fn settle(&self, time: Duration, patience: Duration) -> bool {
+    pub fn settle(&self, time: Duration, patience: Duration, hopes: &dyn Fn() -> bool) -> bool {
         let at_ns = self.stands_ns.load(Ordering::SeqCst);
         // The clock shows a time before the load: what begins and ends then belongs to its warm-up.
         self.go_from(1);
         std::thread::sleep(time);
-        let has_rest = self.rest(patience).is_some();
-        self.stands_ns.store(at_ns, Ordering::SeqCst);
+        let has_rest = self.rest(patience, hopes).is_some();
+        if has_rest {
+            self.stands_ns.store(at_ns, Ordering::SeqCst);
+        }
         has_rest
     }
 
@@ -109,20 +113,21 @@ impl Turns {
 
     /// Lets no event begin, and waits for those in flight. The time from which the clock is to continue;
     /// `None` if some do not end.
-    fn rest(&self, patience: Duration) -> Option<u64> {
+    fn rest(&self, patience: Duration, hopes: &dyn Fn() -> bool) -> Option<u64> {
         let until_ns = Monotonic.now_ns().saturating_add(to_ns(patience));
         let mut state = self.lock();
         self.is_open.store(false, Ordering::SeqCst);
         while state.resting_ns.len() < state.workers {
             let left = Duration::from_nanos(until_ns.saturating_sub(Monotonic.now_ns()));
-            if left.is_zero() {
+            if left.is_zero() || !hopes() {
                 self.is_open.store(true, Ordering::SeqCst);
                 state.resting_ns.clear();
                 state.openings += 1;
                 self.changed.notify_all();
                 return None;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.changed.wait_timeout(state, left.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
         }
         let rested = &state.resting_ns;
         let first_ns = rested.iter().min().copied();
@@ -134,14 +139,16 @@ impl Turns {
         ))
     }
 
-    /// Rests here between two turns; called by a worker before each event.
+    /// Rests here between two turns; called by a worker before each event. Returns whether it rested.
     ///
     /// - `is_over`: whether the load has ended.
     #[inline]
-    pub(crate) fn pass(&self, is_over: impl Fn() -> bool) {
-        if !self.is_open.load(Ordering::SeqCst) {
+    pub(crate) fn pass(&self, is_over: impl Fn() -> bool) -> bool {
+        let rests = !self.is_open.load(Ordering::SeqCst);
+        if rests {
             self.wait(is_over);
         }
+        rests
     }
 
     #[cold]
@@ -180,6 +187,11 @@ impl Turns {
         self.changed.notify_all();
     }
 
+    /// Whether the clock stands.
+    pub(crate) fn stands(&self) -> bool {
+        self.stands_ns.load(Ordering::SeqCst) != RUNS
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,10 +206,12 @@ impl Clock for Turns {
     }
 
     fn sleep_until_ns(&self, deadline_ns: u64) {
-        if self.stands_ns.load(Ordering::SeqCst) != RUNS {
-            std::thread::sleep(STILL);
+        let state = self.lock();
+        if self.stands() {
+            drop(self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner));
             return;
         }
+        drop(state);
         // It returns early if the clock is put back meanwhile, which callers allow for.
         Monotonic.sleep_until_ns(deadline_ns.saturating_add(self.behind_ns.load(Ordering::SeqCst)));
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use record::histogram::Histogram;
-use record::load::LoadSettings;
+use record::load::{LoadSettings, Phase};
 
 use super::backoff::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
 use super::connection_slot::ConnectionSlot;
@@ -123,12 +123,23 @@ impl Engine {
         Self { turns, ..self }
     }
 
-    /// Rests until the next turn, in a load that takes turns.
+    /// Rests until the next turn, in a load that takes turns. Returns whether it rested.
     #[inline]
-    pub(crate) fn rest_between_turns(&self) {
-        if let Some(turns) = &self.turns {
-            turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns());
-        }
+    pub(crate) fn rest_between_turns(&self) -> bool {
+        self.turns.as_ref().is_some_and(|turns| {
+            turns.pass(|| self.is_abandoned() || self.clock.now_ns() >= self.closes_ns())
+        })
+    }
+
+    /// 1 if an interval of the phase shows events of the warm-up, else 0. In a load that takes turns, such
+    /// events settle the target while the phase is measured.
+    pub(crate) fn shows_warmup_in(&self, phase: Phase) -> u64 {
+        u64::from(self.turns.is_none() || phase != Phase::Measure)
+    }
+
+    /// Whether the load rests, in a load that takes turns.
+    pub(crate) fn is_between_turns(&self) -> bool {
+        self.turns.as_ref().is_some_and(|turns| turns.stands())
     }
 
     /// Notes a worker's first event.

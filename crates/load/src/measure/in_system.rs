@@ -51,7 +51,11 @@ impl InSystemSamples {
         Self { phase, ..Self::default() }
     }
 
+    /// Adds a sample. One before the phase does not count: between turns, the clock also shows such times.
     pub(crate) fn note(&mut self, at_ns: u64, events: u64) {
+        if at_ns < self.phase.start {
+            return;
+        }
         if let Some((before_ns, before)) = self.last {
             let span_ns = at_ns.saturating_sub(before_ns) as f64;
             self.area += span_ns * (before as f64).midpoint(events as f64);
@@ -118,6 +122,17 @@ mod tests {
         let found = looks.mean().unwrap();
         assert!((found.mean - 62.5).abs() < 1e-9, "250 events through one of four seconds: {found:?}");
         assert!(found.error > found.mean, "one look of six decides: {found:?}");
+    }
+
+    /// The clock of a load in turns shows times before the load while its target settles.
+    #[test]
+    fn a_look_before_the_phase_counts_for_nothing() {
+        let mut looks = InSystemSamples::new(5_000..9_000);
+        for (at_ns, events) in [(5_000, 2), (6_000, 2), (7, 2), (20, 2), (7_000, 2), (8_000, 2)] {
+            looks.note(at_ns, events);
+        }
+        let found = looks.mean().unwrap();
+        assert_eq!((found.mean, found.looks), (2.0, 4), "{found:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
 use crate::server::{EnvPlan, ServerPlan, cpu_list};
 use crate::sha256::sha256;
+use crate::slices::Slices;
 
 /// Parts that are checked separately.
 pub(super) struct Parts {
@@ -18,6 +19,7 @@ pub(super) struct Parts {
     pub(super) judge: Judge,
     pub(super) remarks: Vec<Note>,
     pub(super) unsupported: Vec<Note>,
+    pub(super) slices: Option<Slices>,
 }
 
 /// Assembles the plan. `None` only if a part is missing, which was noted when it was read.
@@ -31,6 +33,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         question: parsed.question.map(|q| q.value).unwrap_or_default(),
         blocks: design.blocks?.value,
         seed: design.seed?.value,
+        slices: parts.slices,
         time_budget: design.time_budget.map(|b| b.value),
         build: match parsed.build {
             Some(build) => Some(BuildPlan {

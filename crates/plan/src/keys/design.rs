@@ -6,12 +6,16 @@ use record::bakeoff::Plot;
 use record::load::settings;
 
 use super::kind::{
-    BOOL, Key, Kind, Need, Placeholders, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, key, whole,
-    word,
+    BOOL, Key, Kind, Need, Placeholders, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form, key,
+    whole, word,
 };
 
 fn plots() -> Vec<&'static str> {
     Plot::ALL.iter().map(|p| p.word()).collect()
+}
+
+fn modes() -> Vec<&'static str> {
+    vec!["series", "slices"]
 }
 
 /// Keys of a factor.
@@ -51,6 +55,21 @@ pub(super) const DESIGN: &[Key] = &[
         "true",
         "drop a configuration as soon as it is worse than the reference, by the first metric of `judge.metrics`, \
          beyond doubt and in every condition; the rate of false verdicts stays the same",
+    ),
+    key(
+        "mode",
+        word(modes),
+        Need::Optional("\"series\""),
+        "\"slices\"",
+        "\"series\": the series of a block are measured one after another; \"slices\": all are alive at once and are \
+         loaded in turns, in random order, while the idle servers are frozen",
+    ),
+    key(
+        "slice",
+        form("a duration such as \"300ms\", from 100ms to 500ms"),
+        Need::Optional("300ms, if `mode` is \"slices\""),
+        "\"300ms\"",
+        "length of a turn, with `mode = \"slices\"` only",
     ),
     key(
         "blocks",

@@ -107,6 +107,14 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
             "metrics": warm_up.metrics.iter().map(metric).collect::<Vec<_>>(),
         });
     }
+    if let Some(turns) = run.and_then(|run| run.turns) {
+        document["turns"] = json!({
+            "count": turns.count,
+            "slice_s": turns.slice.as_secs_f64(),
+            "settle_s": turns.settle.as_secs_f64(),
+            "series": turns.series,
+        });
+    }
     document
 }
 

@@ -3,6 +3,7 @@
 use analysis::Comparisons;
 use record::bakeoff::{Bakeoff, Metric, Plot, Trial};
 use record::load::{Loop, Workload};
+use record::turns::Turns;
 
 use super::resources::warm_ups;
 use super::{Block, Section, Table};
@@ -165,7 +166,24 @@ fn special(bakeoff: &Bakeoff, comparisons: &Comparisons) -> impl Iterator<Item =
             bakeoff.judge.alpha
         ))
     });
-    left_out.into_iter().chain(sequential)
+    left_out.into_iter().chain(sequential).chain(turns(bakeoff).map(Block::Text))
+}
+
+/// Paragraph about a design in slices.
+fn turns(bakeoff: &Bakeoff) -> Option<String> {
+    let all: Vec<Turns> = bakeoff.sealed().filter_map(|(_, run)| run.turns).collect();
+    let (first, fewest) = (all.first()?, all.iter().map(|turns| turns.count).min()?);
+    let most = all.iter().map(|turns| turns.count).max()?;
+    let count = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+    Some(format!(
+        "In slices: the series of a block are alive at once, and the order above is that in which they start. They \
+         are loaded in {count} turns of {} each, in rounds of an order drawn at random from the seed and the block, \
+         while the idle servers are frozen. A turn ends when the last event that began in it ends. Times of a run \
+         count its turns alone; {} after each thaw do not count. Memory and I/O of the servers, and the load of the \
+         machine over time, are not measured.",
+        span(first.slice.as_secs_f64()),
+        span(first.settle.as_secs_f64()),
+    ))
 }
 
 /// `block 1: wal (threads=4, threads=1), delete (...)`, one line per block.

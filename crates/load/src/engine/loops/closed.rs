@@ -29,7 +29,7 @@ pub(crate) fn work(worker: &mut Worker) {
     }
     // If the load falls, workers leave one after another. Computed once, not for each event.
     let leaves_after_ns = engine.share_ns(engine.settings.ramp_down, worker.index);
-    while worker.is_ready() {
+    while worker.is_ready_for_a_turn() {
         let Some((taken, now_ns)) = take(worker, leaves_after_ns) else { return };
         worker.perform(&Started { taken, claim_ns: now_ns, start_ns: now_ns, found_no_worker: false });
         if worker.is_over() {
@@ -73,7 +73,6 @@ fn part_ns(of: std::time::Duration, times: f64) -> u64 {
 }
 
 fn take(worker: &mut Worker, leaves_after_ns: u64) -> Option<(Taken, u64)> {
-    worker.engine.rest_between_turns();
     let now_ns = worker.engine.clock.now_ns();
     let leaves_ns = worker.engine.end_ns() + leaves_after_ns;
     if now_ns >= leaves_ns.min(worker.engine.closes_ns()) {

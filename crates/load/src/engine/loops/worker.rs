@@ -66,6 +66,13 @@ impl Worker {
         self.is_connected() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
     }
 
+    /// Variant of [`Self::is_ready`] that first rests until the next turn, in a load that takes turns: the
+    /// server may have closed the connection meanwhile.
+    pub(crate) fn is_ready_for_a_turn(&mut self) -> bool {
+        self.has_rested |= self.engine.rest_between_turns();
+        self.is_ready()
+    }
+
     /// Whether the worker has a connection. Drops a connection that ended between two events, and counts an
     /// error if it was lost.
     pub(crate) fn is_connected(&mut self) -> bool {
