@@ -88,6 +88,13 @@ impl Interval<'_> {
         all
     }
 
+    /// The least of the lower bounds among [`Self::latencies`]: a quantile at or above it is a lower bound too.
+    pub fn least_bound_ns(&self) -> Option<u64> {
+        let is_bound = |kind| matches!(kind, LatencyKind::ResponseAtLeast | LatencyKind::ServiceAtLeast);
+        let bounds = self.slices.iter().filter(|slice| is_bound(slice.kind));
+        bounds.filter_map(|slice| slice.histogram.buckets().map(|(ns, _)| ns).next()).min()
+    }
+
     /// Adds [`Self::latencies`] to `all`.
     pub fn add_latencies_to(&self, all: &mut Histogram) {
         // Events that began before the phase are no sample of its latencies.

@@ -27,6 +27,8 @@ struct Stretch {
     ended: u64,
     /// Latencies of those, and of events that timed out or were unfinished at the end: lower bounds.
     latencies: Histogram,
+    /// The least of the lower bounds, if there are any.
+    least_bound_ns: Option<u64>,
 }
 
 impl Stretch {
@@ -41,7 +43,21 @@ impl Stretch {
             until_ns: intervals[intervals.len() - 1].until_ns,
             ended: intervals.iter().map(Interval::ended).sum(),
             latencies,
+            least_bound_ns: intervals.iter().filter_map(Interval::least_bound_ns).min(),
         }
+    }
+
+    /// A quantile on paper: with a sign if it is a lower bound, since some events lasted longer than is known.
+    fn quantile_text(&self, quantile: f64) -> String {
+        let Some(ns) = self.quantile_ns(quantile) else { return "-".to_owned() };
+        let at_least = if self.least_bound_ns.is_some_and(|bound_ns| bound_ns <= ns) { ">=" } else { "" };
+        format!("{at_least}{}", latency(ns as f64))
+    }
+
+    /// The end on paper. Times of short intervals have three decimals, because one would not tell them apart.
+    fn until_text(&self) -> String {
+        let is_short = self.until_ns - self.from_ns < 100_000_000;
+        if is_short { format!("{:.3} s", self.until_s()) } else { format!("{:.1} s", self.until_s()) }
     }
 
     /// A quantile, or `None` if there are too few events to hold it: it would be the maximum.
@@ -79,10 +95,11 @@ fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
     let mut data = Table::new(
         format!("The {name} of all events of an interval"),
         &["#until", "#events", "#fastest quarter up to", "#slowest quarter from", "#max"],
-    );
+    )
+    .over_time(&["fastest quarter up to", "slowest quarter from", "max"], Kind::Log);
     for s in stretches {
-        let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
-        let until = format!("{:.1} s", s.until_s());
+        let at = |q: f64| s.quantile_text(q);
+        let until = s.until_text();
         data.row(vec![
             until.into(),
             s.latencies.count().to_string().into(),
@@ -123,11 +140,12 @@ fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
     let mut data = Table::new(
         format!("The {name} of events that ended in each interval"),
         &["#until", "#events", "#ended per second", "#p50", "#p99", "#max"],
-    );
+    )
+    .over_time(&DRAWN.map(|(name, _)| name), Kind::Log);
     for s in stretches {
-        let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
+        let at = |q: f64| s.quantile_text(q);
         data.row(vec![
-            format!("{:.1} s", s.until_s()).into(),
+            s.until_text().into(),
             s.ended.to_string().into(),
             rate(s.ended_per_s()).into(),
             at(0.5).into(),
@@ -196,6 +214,27 @@ mod tests {
         assert_eq!((of(60).quantile_ns(0.5), of(60).quantile_ns(1.0)), (Some(30), Some(60)));
         assert!(point(&of(60), 0.99).is_none() && point(&of(99), 0.99).is_none());
         assert_eq!(of(100).quantile_ns(0.99), Some(99));
+    }
+
+    #[test]
+    fn a_quantile_that_an_unfinished_event_may_raise_is_a_lower_bound() {
+        let mut slices = [slice(0, LatencyKind::Response, 100), slice(0, LatencyKind::ResponseAtLeast, 1)];
+        slices[1].histogram = [(2_000_000, 1)].into_iter().collect();
+        let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 1_000_000_000);
+        let s = Stretch::of(&intervals);
+        assert_eq!((s.quantile_text(0.5).as_str(), s.quantile_text(0.99).as_str()), ("1.00 us", "1.00 us"));
+        assert!(s.quantile_text(1.0).starts_with(">=2.0"), "{}", s.quantile_text(1.0));
+        // A bound below the median makes it one too: the event may have lasted for any longer time.
+        slices[1].histogram = [(1, 1)].into_iter().collect();
+        let intervals = of_slices(&slices, LatencyKind::Response, 1_000_000_000, 1_000_000_000);
+        assert_eq!(Stretch::of(&intervals).quantile_text(0.5), ">=1.00 us");
+    }
+
+    #[test]
+    fn times_of_short_intervals_differ_on_paper() {
+        let of = |from_ns, until_ns| Stretch { from_ns, until_ns, ..Stretch::default() }.until_text();
+        assert_eq!((of(0, 20_000_000).as_str(), of(20_000_000, 40_000_000).as_str()), ("0.020 s", "0.040 s"));
+        assert_eq!(of(0, 100_000_000), "0.1 s");
     }
 
     fn slice(second: u64, kind: LatencyKind, count: u64) -> HistogramSlice {
