@@ -89,9 +89,17 @@ impl IoHeatMap {
     }
 }
 
-/// The heat map as a drawing for a page, with a column for each interval.
+/// The heat map as a drawing for a page. Neighbouring intervals share a column if there are more than 160:
+/// a page has a bounded size.
 pub(crate) fn io_heat(intervals: &[IoInterval], start_ns: u64) -> Option<Drawing> {
-    drawing(&intervals.iter().map(Column::of).collect::<Vec<_>>(), start_ns)
+    const PAGE_COLUMNS_MAX: usize = 160;
+    let merged = |some: &[IoInterval]| {
+        let mut column = Column::of(&some[0]);
+        some[1..].iter().for_each(|next| column.join(&Column::of(next)));
+        column
+    };
+    let each = intervals.len().div_ceil(PAGE_COLUMNS_MAX).max(1);
+    drawing(&intervals.chunks(each).map(merged).collect::<Vec<_>>(), start_ns)
 }
 
 fn drawing(columns: &[Column], start_ns: u64) -> Option<Drawing> {

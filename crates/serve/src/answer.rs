@@ -1,5 +1,7 @@
 //! Answers, with the headers that keep browsers from doing more than a page needs.
 
+use std::sync::LazyLock;
+
 use axum::body::Body;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY, RETRY_AFTER,
@@ -7,7 +9,10 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::app::ChangeError;
 use crate::printer::PrintError;
@@ -15,9 +20,15 @@ use crate::printer::PrintError;
 /// Policy of our pages: everything from this server, and no script or style within a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Policy of a run's page, which contains its style. It has no script and sends nothing.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox allow-popups; \
-                           form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+/// Policy of a run's page, which contains its style. It sends nothing. Of scripts, it runs only the one that this
+/// version writes into pages, by its checksum, without the origin of this server.
+static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let checksum = STANDARD.encode(Sha256::digest(report::PAGE_SCRIPT));
+    format!(
+        "default-src 'none'; script-src 'sha256-{checksum}'; style-src 'unsafe-inline'; img-src data:; \
+         sandbox allow-popups allow-scripts; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    )
+});
 
 /// Format of an answer's errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +84,7 @@ pub(crate) fn html(status: StatusCode, text: String) -> Response {
 /// A run's page, as it is.
 pub(crate) fn run_page(text: &str) -> Response {
     let mut response = html(StatusCode::OK, text.to_owned());
-    guard_headers(response.headers_mut(), PAGE_POLICY);
+    guard_headers(response.headers_mut(), &PAGE_POLICY);
     response
 }
 

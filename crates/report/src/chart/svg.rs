@@ -39,11 +39,15 @@ impl Canvas {
         ));
     }
 
-    /// A cell of a heat map; `fullness` in [0, 1].
-    pub(crate) fn cell(&mut self, (x, y): (f64, f64), width: f64, height: f64, fullness: f64) {
-        self.put(format_args!(
-            r#"<rect class="heat" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill-opacity="{fullness:.2}"/>"#
-        ));
+    /// Draws cells of a heat map that have the same color, as one element; `fullness` in [0, 1].
+    ///
+    /// - `cells`: upper left corner, width and height.
+    pub(crate) fn cells(&mut self, fullness: f64, cells: &[((f64, f64), f64, f64)]) {
+        let mut d = String::new();
+        for ((x, y), width, height) in cells {
+            let _ = write!(d, "M{x:.1} {y:.1}h{width:.1}v{height:.1}h-{width:.1}z");
+        }
+        self.put(format_args!(r#"<path class="heat" fill-opacity="{fullness:.2}" d="{d}"/>"#));
     }
 
     /// Draws a line through all points.

@@ -1,12 +1,25 @@
-//! A page as one HTML file: no network, no script; light and dark; readable in print and on a telephone.
+//! A page as one HTML file: no network; light and dark; readable in print, on a telephone, and without script.
+//!
+//! A page with figures over time has one script, always the same: zoom and values under the cursor.
 
 use std::fmt::Write;
 
 use record::printable::is_unseen;
 
-use crate::page::{Block, Figure, Folded, Grid, Page, Section, Table, Tone, Words};
+use crate::page::{Block, Course, Figure, Folded, Grid, Page, Section, Table, Tone, Words};
 
 const STYLE: &str = include_str!("page.css");
+/// Style of what the script adds to a page.
+const SCRIPT_STYLE: &str = concat!(include_str!("uplot/uPlot.min.css"), "\n", include_str!("explore.css"));
+/// The script of pages with figures over time, without its tags: uPlot with its licence, and our use of it.
+pub const SCRIPT: &str = concat!(
+    "/*\n",
+    include_str!("uplot/LICENSE"),
+    "*/\n",
+    include_str!("uplot/uPlot.iife.min.js"),
+    "\n",
+    include_str!("explore.js")
+);
 
 /// Text that is safe between tags and in attributes.
 pub(crate) fn escape(text: &str) -> String {
@@ -61,12 +74,14 @@ struct Html {
 /// Writes the page.
 pub(crate) fn render(page: &Page) -> String {
     let mut html = Html { out: String::new(), figures: 0 };
+    let has_script = page.figures().any(|figure| figure.data.course.is_some());
     html.put(format_args!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        title = escape(&page.title)
+         <title>{title}</title>\n<style>\n{STYLE}{more}</style>\n</head>\n<body>\n",
+        title = escape(&page.title),
+        more = if has_script { SCRIPT_STYLE } else { "" }
     ));
     html.head(page);
     html.put(format_args!("<main>\n"));
@@ -76,7 +91,11 @@ pub(crate) fn render(page: &Page) -> String {
     for folded in &page.folded {
         html.folded(folded);
     }
-    html.put(format_args!("</main>\n</body>\n</html>\n"));
+    html.put(format_args!("</main>\n"));
+    if has_script {
+        html.put(format_args!("<script>{SCRIPT}</script>\n"));
+    }
+    html.put(format_args!("</body>\n</html>\n"));
     html.out
 }
 
@@ -255,8 +274,9 @@ impl Html {
     fn figure(&mut self, figure: &Figure) {
         self.figures += 1;
         let number = self.figures;
+        let course = figure.data.course.as_ref().map(course).unwrap_or_default();
         self.put(format_args!(
-            "<figure id=\"figure-{number}\">\n<figcaption><b>Figure {number}. {}.</b> {}</figcaption>\n",
+            "<figure id=\"figure-{number}\"{course}>\n<figcaption><b>Figure {number}. {}.</b> {}</figcaption>\n",
             escape(&figure.title),
             typeset(&figure.caption)
         ));
@@ -277,6 +297,12 @@ impl Html {
         self.table(&figure.data);
         self.put(format_args!("</details>\n</figure>\n"));
     }
+}
+
+/// What the script must know of a figure: the columns of its table that are lines, and their axis.
+fn course(course: &Course) -> String {
+    let columns: Vec<String> = course.columns.iter().map(usize::to_string).collect();
+    format!(" data-lines=\"{}\" data-scale=\"{}\"", columns.join(" "), course.scale)
 }
 
 fn class(tone: Tone) -> &'static str {

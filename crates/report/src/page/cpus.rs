@@ -4,7 +4,7 @@ use record::cpu::CpuInterval;
 
 use super::{Figure, Table};
 use crate::chart::{Heat, HeatColumn, Kind, heat};
-use crate::number::percent_digits;
+use crate::number::percent;
 
 /// Bands of the utilisation.
 const BANDS: u32 = 20;
@@ -21,14 +21,15 @@ pub(super) fn cpus_over_time(intervals: &[CpuInterval]) -> Option<Figure> {
         return None;
     }
     let mut data =
-        Table::new("Utilisation of the CPUs", &["#until", "#CPUs", "#least busy", "#mean", "#busiest"]);
+        Table::new("Utilisation of the CPUs", &["#until", "#CPUs", "#least busy", "#mean", "#busiest"])
+            .over_time(&["least busy", "mean", "busiest"], Kind::Linear);
     let mut columns = Vec::new();
     for some in intervals.chunks(intervals.len().div_ceil(COLUMNS_MAX)) {
         let busy: Vec<f64> =
             some.iter().flat_map(|i| &i.cpus).filter_map(|cpu| cpu.busy_ratio().ok()).collect();
         let (from, until) = (seconds(some[0].from_ns), seconds(some[some.len() - 1].until_ns));
         let cpus = some.iter().map(|i| i.cpus.len()).max().unwrap_or(0);
-        let of = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent_digits);
+        let of = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), percent);
         data.row(vec![
             format!("{until:.1} s").into(),
             cpus.to_string().into(),

@@ -116,7 +116,8 @@ fn top_of(all: usize, most: &str) -> String {
 fn heat_map(intervals: &[IoInterval]) -> Option<Figure> {
     let start_ns = intervals.first()?.from_ns;
     let mut data =
-        Table::new("Requests that ended in each interval", &["#until", "#requests", "#p50", "#p99", "#max"]);
+        Table::new("Requests that ended in each interval", &["#until", "#requests", "#p50", "#p99", "#max"])
+            .over_time(&["p50", "p99", "max"], Kind::Log);
     let places = intervals.len().div_ceil(super::over_time::PLACES_MAX);
     for some in intervals.chunks(places) {
         let mut all = some[0].total();

@@ -147,6 +147,17 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     /// One cell for each column.
     pub(crate) rows: Vec<Vec<Words>>,
+    /// How a page draws the table of a figure over time when its reader zooms.
+    pub(crate) course: Option<Course>,
+}
+
+/// Columns that are drawn over the first one, which is a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
+    /// Indexes of the columns.
+    pub(crate) columns: Vec<usize>,
+    /// `linear` or `log`.
+    pub(crate) scale: &'static str,
 }
 
 /// The head of a column.
@@ -178,6 +189,15 @@ pub(crate) struct Figure {
     pub(crate) data: Table,
 }
 
+impl Page {
+    /// All figures of the page.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let sections = self.sections.iter().chain(self.folded.iter().map(|folded| &folded.section));
+        let blocks = self.lead.iter().chain(sections.flat_map(|section| &section.blocks));
+        blocks.filter_map(|block| if let Block::Figure(figure) = block { Some(figure) } else { None })
+    }
+}
+
 impl Section {
     /// The section behind its heading.
     pub(crate) fn folded(self, note: impl Into<String>) -> Folded {
@@ -192,7 +212,26 @@ impl Table {
             Some(head) => Column { head: head.to_owned(), numeric: true },
             None => Column { head: (*head).to_owned(), numeric: false },
         };
-        Self { caption: caption.into(), columns: heads.iter().map(column).collect(), rows: Vec::new() }
+        Self {
+            caption: caption.into(),
+            columns: heads.iter().map(column).collect(),
+            rows: Vec::new(),
+            course: None,
+        }
+    }
+
+    /// Lets the reader of a page zoom into `columns`, which follow the first column, a time in seconds.
+    pub(crate) fn over_time(mut self, columns: &[&str], kind: crate::chart::Kind) -> Self {
+        let place = |name: &&str| {
+            let found = self.columns.iter().position(|column| column.head == *name);
+            found.unwrap_or_else(|| panic!("{} has a column {name}", self.caption))
+        };
+        let scale = match kind {
+            crate::chart::Kind::Linear => "linear",
+            crate::chart::Kind::Log => "log",
+        };
+        self.course = Some(Course { columns: columns.iter().map(place).collect(), scale });
+        self
     }
 
     /// Adds a row.

@@ -57,6 +57,12 @@ impl Stretch {
         format!("{}{}", Bound::of(is_lower, false).mark(), latency(ns as f64))
     }
 
+    /// The end on paper. Times of short intervals have three decimals, because one would not tell them apart.
+    fn until_text(&self) -> String {
+        let is_short = self.until_ns - self.from_ns < 100_000_000;
+        if is_short { format!("{:.3} s", self.until_s()) } else { format!("{:.1} s", self.until_s()) }
+    }
+
     /// A quantile, or `None` if there are too few events to hold it: it would be the maximum.
     fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         if quantile < 1.0 {
@@ -92,10 +98,11 @@ fn every_event(stretches: &[Stretch], name: &str) -> Option<Figure> {
     let mut data = Table::new(
         format!("The {name} of all events of an interval"),
         &["#until", "#events", "#fastest quarter up to", "#slowest quarter from", "#max"],
-    );
+    )
+    .over_time(&["fastest quarter up to", "slowest quarter from", "max"], Kind::Log);
     for s in stretches {
         let at = |q: f64| s.told(q);
-        let until = format!("{:.1} s", s.until_s());
+        let until = s.until_text();
         data.row(vec![
             until.into(),
             s.latencies.count().to_string().into(),
@@ -137,11 +144,12 @@ fn quantiles(stretches: &[Stretch], name: &str) -> Option<Figure> {
     let mut data = Table::new(
         format!("The {name} of events that ended in each interval"),
         &["#until", "#events", "#ended per second", "#p50", "#p99", "#max"],
-    );
+    )
+    .over_time(&DRAWN.map(|(name, _)| name), Kind::Log);
     for s in stretches {
         let at = |q: f64| s.told(q);
         data.row(vec![
-            format!("{:.1} s", s.until_s()).into(),
+            s.until_text().into(),
             s.ended.to_string().into(),
             rate(s.ended_per_s()).into(),
             at(0.5).into(),
@@ -210,6 +218,13 @@ mod tests {
         assert_eq!((of(60).quantile_ns(0.5), of(60).quantile_ns(1.0)), (Some(30), Some(60)));
         assert!(point(&of(60), 0.99).is_none() && point(&of(99), 0.99).is_none());
         assert_eq!(of(100).quantile_ns(0.99), Some(99));
+    }
+
+    #[test]
+    fn times_of_short_intervals_differ_on_paper() {
+        let of = |from_ns, until_ns| Stretch { from_ns, until_ns, ..Stretch::default() }.until_text();
+        assert_eq!((of(0, 20_000_000).as_str(), of(20_000_000, 40_000_000).as_str()), ("0.020 s", "0.040 s"));
+        assert_eq!(of(0, 100_000_000), "0.1 s");
     }
 
     fn slice(second: u64, kind: LatencyKind, count: u64) -> HistogramSlice {
