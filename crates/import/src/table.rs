@@ -61,8 +61,9 @@ const HOSTS: [&str; 2] = ["environment", "host"];
 const UNREAD: [&str; 3] = ["low", "high", "event"];
 /// Cells that stand for a missing value.
 const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
-/// Times above this many seconds (the year 5138) are milliseconds of another program.
-const SECONDS_MAX: f64 = 1e11;
+/// Times above this many seconds (the year 2540) are milliseconds of another program. In nanoseconds, those below fit
+/// in 64 bits.
+const SECONDS_MAX: f64 = 1.8e10;
 
 /// Reads a table. The first line holds the heads; a table of two columns may begin with its values.
 ///
@@ -405,6 +406,13 @@ mod tests {
     fn two_columns_need_no_heads() {
         assert_eq!(values("0.5,1\n1,2\n").len(), 2);
         assert_eq!(values("\u{feff}time,value\r\n0.5,1\r\n\r\n# a remark\r\n1,2\r\n").len(), 2);
+    }
+
+    #[test]
+    fn a_time_that_does_not_fit_in_nanoseconds_is_none() {
+        assert_eq!(time("17999999999", &TimeZone::UTC), Some((17_999_999_999_000_000_000, true)));
+        assert_eq!(time("18446744074", &TimeZone::UTC), None);
+        assert_eq!(time("77777777777", &TimeZone::UTC), None);
     }
 
     #[test]
