@@ -315,7 +315,7 @@ pub fn is_journal(shelf: Shelf, name: &str) -> bool {
     shelf == Shelf::Bakeoffs && name == bakeoff::EVENTS
 }
 
-/// Refuses a run whose verification would take more memory than its packed length lets expect.
+/// Refuses a run that unpacks to more than the limit. Its verification has the unpacked files in memory.
 fn check_unpacked(folder: &Path, files: &[StoredFile]) -> Result<(), ArchiveError> {
     // Earlier versions did not write the unpacked length.
     let total = files.iter().map(|f| f.unpacked_bytes.unwrap_or(f.bytes)).fold(0, u64::saturating_add);
