@@ -88,7 +88,7 @@ impl Interval<'_> {
         all
     }
 
-    /// The least of the lower bounds among [`Self::latencies`]: a quantile at or above it is a lower bound too.
+    /// The least lower bound among [`Self::latencies`]: a quantile at or above it is a lower bound too.
     pub fn least_bound_ns(&self) -> Option<u64> {
         let is_bound = |kind| matches!(kind, LatencyKind::ResponseAtLeast | LatencyKind::ServiceAtLeast);
         let bounds = self.slices.iter().filter(|slice| is_bound(slice.kind));

@@ -47,7 +47,7 @@ impl Stretch {
         }
     }
 
-    /// A quantile on paper: with a sign if it is a lower bound, since some events lasted longer than is known.
+    /// A quantile on paper: with a sign if it is a lower bound, because an event may have lasted longer.
     fn quantile_text(&self, quantile: f64) -> String {
         let Some(ns) = self.quantile_ns(quantile) else { return "-".to_owned() };
         let at_least = if self.least_bound_ns.is_some_and(|bound_ns| bound_ns <= ns) { ">=" } else { "" };
