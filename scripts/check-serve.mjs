@@ -245,6 +245,55 @@ for (const [name, options] of [
   await context.close();
 }
 
+// The page of a run with figures over time: zoom, and values under the cursor, by keyboard; the drawing comes back.
+for (const [name, options] of [
+  ["light", { viewport: { width: 1280, height: 900 } }],
+  ["dark", { colorScheme: "dark", viewport: { width: 1280, height: 900 } }],
+  ["phone", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }],
+]) {
+  const { context, page } = await open(options);
+  await page.goto(`${url}/runs?kind=load`);
+  await page.goto(new URL(await page.getAttribute("tbody tr:last-child th a", "href"), `${url}/`).href);
+  await fits(page, `run page, ${name}`);
+  await accessible(page, `run page, ${name}`);
+  await page.screenshot({ path: `${shots}/run-${name}.png`, fullPage: true });
+  const figures = page.locator("figure[data-lines]");
+  assert.ok(await figures.count() >= 2, "a load with the CPU instrument has figures over time");
+  for (let i = 0; i < await figures.count(); i += 1) {
+    const figure = figures.nth(i);
+    await figure.locator("button.explore").press("Enter");
+    await figure.locator(".plot canvas").waitFor();
+    assert.equal(await figure.locator("svg:visible").count(), 0);
+    await page.keyboard.press("ArrowRight");
+    const readout = async () => (await figure.locator(".readout").innerText()).replaceAll(/\s+/g, " ");
+    const first = await figure.locator("tbody tr").first().locator("td").allTextContents();
+    const told = (cells) => cells.map((text) => (text === "-" ? "missing" : text.replaceAll(/\s+/g, " ")));
+    for (const cell of told(first)) assert.ok((await readout()).includes(cell), `${await readout()} lacks ${cell}`);
+    await page.keyboard.press("+");
+    await page.keyboard.press("+");
+    const last = await figure.locator("tbody tr").last().locator("td").first().textContent();
+    for (let k = 0; k < 80; k += 1) await page.keyboard.press("ArrowRight");
+    assert.ok(!(await readout()).includes(`until ${last.replaceAll(/\s+/g, " ")} `), `zoomed, yet at the end: ${await readout()}`);
+    const box = await figure.locator(".u-over").boundingBox();
+    await page.keyboard.press("0");
+    const before = await readout();
+    await page.mouse.move(box.x + box.width * 0.75, box.y + box.height / 2);
+    assert.notEqual(await readout(), before, "the cursor has its values");
+    await fits(page, `run page, figure ${i}, ${name}`);
+    await accessible(page, `run page, figure ${i} explored, ${name}`);
+    await figure.screenshot({ path: `${shots}/explore-${name}-${i}.png` });
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await figure.locator("svg:visible").count(), 1, "print has the drawing");
+    assert.equal(await figure.locator(".plot:visible, button:visible").count(), 0, "print has no controls");
+    await page.emulateMedia({ media: "screen" });
+    await figure.locator(".plot").press("Escape");
+    assert.equal(await figure.locator("svg:visible").count(), 1);
+    assert.equal(await figure.locator(".plot").count(), 0);
+    assert.equal(await page.evaluate(() => document.activeElement.className), "explore");
+  }
+  await context.close();
+}
+
 // A page that does not show this moment says so: a session that is over, a server that is silent, a reader who selects text.
 {
   const { context, page } = await open({ viewport: { width: 1000, height: 800 } });
@@ -284,6 +333,10 @@ for (const [name, options] of [
   assert.match(await page.textContent("#problems"), /\d+:\d+/);
   await page.goto(`${url}/`);
   assert.match(await page.textContent("main"), /by keyboard/);
+  await page.goto(`${url}/runs?kind=load`);
+  await page.goto(new URL(await page.getAttribute("tbody tr:last-child th a", "href"), `${url}/`).href);
+  assert.equal(await page.locator("button.explore").count(), 0);
+  assert.ok(await page.locator("figure[data-lines] svg:visible").count() >= 2);
   await context.close();
 }
 

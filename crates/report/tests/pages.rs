@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use analysis::compare;
-use bakeoff_report::{Standing, claim, page, render};
+use bakeoff_report::{PAGE_SCRIPT, Standing, claim, page, render};
 use record::bakeoff::{Bakeoff, TrialState};
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
@@ -251,8 +251,29 @@ fn every_page_is_well_formed_alone_and_has_each_id_once() {
     }
 }
 
+/// A page without its script: the one that all pages with figures over time have, and only they.
+fn without_script(name: &str, page: &str) -> String {
+    let script = format!("<script>{PAGE_SCRIPT}</script>\n");
+    let expected = usize::from(page.contains(" data-lines="));
+    assert_eq!(page.matches(&script).count(), expected, "{name}");
+    page.replace(&script, "")
+}
+
+#[test]
+fn the_script_of_pages_asks_no_host_and_ends_where_it_should() {
+    for wrong in ["fetch(", "XMLHttpRequest", "WebSocket", "import(", "eval(", "</", "<!--", "innerHTML="] {
+        assert!(!PAGE_SCRIPT.contains(wrong), "{wrong}");
+    }
+    for of_the_licence in ["MIT License", "Leon Sorokin", "v1.6.32"] {
+        assert!(PAGE_SCRIPT.contains(of_the_licence), "{of_the_licence}");
+    }
+    let with_script = PAGES.iter().filter(|(_, page)| page.contains(" data-lines=")).count();
+    assert!(with_script > 0 && with_script < PAGES.len(), "{with_script} pages have figures over time");
+}
+
 fn check(name: &str, page: &str) {
     assert!(page.len() < 1_500_000, "{name}: {} bytes", page.len());
+    let page = &*without_script(name, page);
     let mut open: Vec<String> = Vec::new();
     let mut ids = BTreeSet::new();
     let mut links = BTreeSet::new();
@@ -350,7 +371,7 @@ fn the_same_bake_off_gives_the_same_bytes() {
     assert_eq!(html(&page::bakeoff(&again, &compare(&again))), page("journal"));
 }
 
-/// The page of a reader without pictures and styles.
+/// The page of a reader without pictures, styles and scripts.
 #[test]
 fn the_page_of_a_bake_off_reads_as_recorded() {
     insta::assert_snapshot!(words(page("journal")));
@@ -387,7 +408,7 @@ fn a_percentile_that_the_generator_may_have_made_is_a_bound_everywhere() {
     assert!(text.contains("response time at most "), "{text}");
 }
 
-/// The text between the tags, one line per block, without pictures and styles.
+/// The text between the tags, one line per block, without pictures, styles and scripts.
 fn words(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
@@ -396,7 +417,7 @@ fn words(page: &str) -> String {
         let end = rest[at..].find('>').expect("every tag ends") + at;
         let name = rest[at + 1..end].split([' ', '\n']).next().unwrap_or_default();
         rest = &rest[end + 1..];
-        if let "style" | "svg" = name {
+        if let "style" | "svg" | "script" = name {
             rest = &rest[rest.find(&format!("</{name}>")).expect("it ends")..];
         } else if let "/td" | "/th" = name {
             out.push_str(" | ");

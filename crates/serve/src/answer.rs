@@ -20,8 +20,8 @@ use crate::printer::PrintError;
 /// Policy of our pages: everything from this server, and no script or style within a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Policy of a run's page, which contains its style. It sends nothing. Of scripts, it runs only the one that this
-/// version writes into pages, by its checksum, without the origin of this server.
+/// Policy of the page of a run, which contains its style. It sends nothing. It runs only the script
+/// that this version writes into pages, by its checksum, without the origin of this server.
 static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| {
     let checksum = STANDARD.encode(Sha256::digest(report::PAGE_SCRIPT));
     format!(

@@ -34,8 +34,8 @@ const BOTTOM: f64 = 46.0;
 const RIGHT: f64 = 12.0;
 /// Opacity of the palest visible cell.
 const PALEST: f64 = 0.12;
-/// Number of distinct opacities. All cells of one opacity are one element: a page of some ten thousand elements
-/// keeps browsers and accessibility checkers busy for seconds.
+/// Number of distinct opacities. All cells of one opacity are one element: a page of some ten thousand
+/// elements keeps browsers and accessibility checkers busy for seconds.
 const SHADES: f64 = 24.0;
 
 /// Draws the chart. Opacity follows the logarithm of the count, so one slow request among thousands is

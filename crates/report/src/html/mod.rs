@@ -1,4 +1,4 @@
-//! A page as one HTML file: no network; light and dark; readable in print, on a telephone, and without script.
+//! A page as one HTML file: no network; light and dark; readable in print, on a telephone, without script.
 //!
 //! A page with figures over time has one script, always the same: zoom and values under the cursor.
 
