@@ -443,7 +443,7 @@ fn root_a_quota_that_takes_effect_leaves_a_search_and_a_sweep_without_an_answer(
         return eprintln!("skipped: needs root and a control group with the CPU controller");
     };
     let lab = Lab::new();
-    let words = ["load", "exec:true", "--search", "p90<5s", "--rate", "40", "--time", "1s", "--warmup", "0"];
+    let words = ["load", "exec:true", "--search", "p90<5s", "--rate", "200", "--time", "1s", "--warmup", "0"];
     let search = group.run(&lab, &[&words[..], &["--json", "--observe", "none"]].concat());
     assert_eq!(search.code, Some(3), "{}{}", search.out, search.err);
     let search = json(&search);

@@ -61,8 +61,8 @@ const HOSTS: [&str; 2] = ["environment", "host"];
 const UNREAD: [&str; 3] = ["low", "high", "event"];
 /// Cells that stand for a missing value.
 const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
-/// Times above this many seconds (the year 2540) are milliseconds of another program. In nanoseconds, those below fit
-/// in 64 bits.
+/// Times above this many seconds (the year 2540) are milliseconds of another program. In nanoseconds, those
+/// below fit in 64 bits.
 const SECONDS_MAX: f64 = 1.8e10;
 
 /// Reads a table. The first line holds the heads; a table of two columns may begin with its values.

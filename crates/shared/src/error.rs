@@ -127,8 +127,8 @@ fn is_of_one_run(error: &ArchiveError) -> bool {
     }
 }
 
-/// Whether PostgreSQL refuses a value: classes "data exception", "integrity constraint violation" and "program
-/// limit exceeded".
+/// Whether PostgreSQL refuses a value: classes "data exception", "integrity constraint violation" and
+/// "program limit exceeded".
 fn is_of_a_value(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|state| ["22", "23", "54"].iter().any(|class| state.code().starts_with(class)))
 }

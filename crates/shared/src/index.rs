@@ -340,7 +340,7 @@ async fn add_files(tx: &Transaction<'_>, parcel: &Parcel) -> Result<(), SharedEr
     Ok(())
 }
 
-/// Reads a row; `None` if a value of it is none of ours.
+/// Reads a row; `None` if one of its values is foreign.
 fn read_row(row: &tokio_postgres::Row) -> Option<Row> {
     let bakeoff: Option<&str> = row.try_get(3).ok()?;
     Some(Row {

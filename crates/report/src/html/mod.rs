@@ -299,10 +299,10 @@ impl Html {
     }
 }
 
-/// What the script must know of a figure: the columns of its table that are lines, and their axis.
+/// Facts of a figure for the script: the columns of its table that are lines, and their axis.
 fn course(course: &Course) -> String {
     let columns: Vec<String> = course.columns.iter().map(usize::to_string).collect();
-    format!(" data-lines=\"{}\" data-scale=\"{}\"", columns.join(" "), course.scale)
+    format!(" data-lines=\"{}\" data-scale=\"{}\"", columns.join(" "), course.axis)
 }
 
 fn class(tone: Tone) -> &'static str {

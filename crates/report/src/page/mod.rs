@@ -147,7 +147,7 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     /// One cell for each column.
     pub(crate) rows: Vec<Vec<Words>>,
-    /// How a page draws the table of a figure over time when its reader zooms.
+    /// Lines that a page draws from the table when its reader zooms.
     pub(crate) course: Option<Course>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Course {
     /// Indexes of the columns.
     pub(crate) columns: Vec<usize>,
     /// `linear` or `log`.
-    pub(crate) scale: &'static str,
+    pub(crate) axis: &'static str,
 }
 
 /// The head of a column.
@@ -226,11 +226,11 @@ impl Table {
             let found = self.columns.iter().position(|column| column.head == *name);
             found.unwrap_or_else(|| panic!("{} has a column {name}", self.caption))
         };
-        let scale = match kind {
+        let axis = match kind {
             crate::chart::Kind::Linear => "linear",
             crate::chart::Kind::Log => "log",
         };
-        self.course = Some(Course { columns: columns.iter().map(place).collect(), scale });
+        self.course = Some(Course { columns: columns.iter().map(place).collect(), axis });
         self
     }
 
