@@ -102,7 +102,8 @@ mod tests {
         let all: Vec<CpuInterval> = (0..400).map(|k| interval(k, &[1.0, 0.0])).collect();
         let figure = cpus_over_time(&all).unwrap();
         let svg = figure.drawing.wide.body;
-        let of_cells = svg.split(r#"<path class="heat""#).skip(1).map(|path| path.split("/>").next().unwrap());
+        let of_cells =
+            svg.split(r#"<path class="heat""#).skip(1).map(|path| path.split("/>").next().unwrap());
         let cells: usize = of_cells.map(|path| path.matches('M').count()).sum();
         assert_eq!(cells, 2 * COLUMNS_MAX, "a cell at each end");
         assert!(svg.contains("100 %") && svg.contains("0 %"), "{svg}");
