@@ -16,6 +16,7 @@ const STARVED_NS_MIN: u64 = 100_000_000;
 
 /// The pauses of the measured phase.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "each name ends in its unit")]
 pub(super) struct Pauses {
     phase_ns: Range<u64>,
     long_ns: u64,
