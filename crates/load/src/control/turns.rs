@@ -212,8 +212,8 @@ impl Clock for Turns {
             return;
         }
         drop(state);
-        // It returns early, which callers allow for: the caller may have read a clock that was set back since,
-        // and then its deadline is hours away.
+        // It returns early, which callers allow for: the caller may have read a clock that was set back
+        // since, and then its deadline is hours away.
         let until_ns = deadline_ns.saturating_add(self.behind_ns.load(Ordering::SeqCst));
         Monotonic.sleep_until_ns(until_ns.min(Monotonic.now_ns() + to_ns(LOOK)));
     }
