@@ -212,7 +212,7 @@ pub(crate) fn judged(
     alpha: f64,
     seed: u64,
 ) -> GateResult {
-    // Only what was measured may pass without a decision: the plan accepts noise, and no missing measurement.
+    // `on_inconclusive = "pass"` accepts noise, but not a missing measurement.
     let is_missing = refused.is_some() || samples.is_empty() || samples.iter().any(|s| s.refused.is_some());
     for sample in &mut samples {
         sample.refused = sample.refused.take().or_else(|| adrift(&sample.ends, gate.rule, unit));

@@ -39,7 +39,7 @@ pub struct Side {
     pub bakeoffs: usize,
     /// Trials of its bake-offs.
     pub trials: usize,
-    /// Trials that failed at least once before one was sealed. An interruption is no failure: it hits whole
+    /// Trials that failed at least once before one was sealed. An interruption does not count: it hits whole
     /// bake-offs.
     pub repeated: usize,
 }
@@ -386,7 +386,7 @@ fn mean(values: &[(f64, f64)]) -> Maybe<f64> {
 }
 
 /// Judges a gate for every side at every condition that a side has the metric at. A side that lacks a
-/// condition decides nothing there: a measurement that is absent is no pass.
+/// condition decides nothing there: a missing measurement cannot pass.
 fn gate(sides: &[Side], reference: usize, gate: &Gate, rules: Rules) -> GateResult {
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
     let of_metric = sides.iter().flat_map(places).filter(|(_, metric)| *metric == gate.metric);

@@ -51,7 +51,7 @@ fn repeated_trials_of_a_cell_are_a_selection_and_one_is_an_accident() {
     for accident in [0, 1] {
         assert_eq!(of(accident), (Vec::new(), vec![Verdict::Worse; 6]));
     }
-    // One failure in each of six cells of one side is no accident.
+    // One failure in each of six cells of one side is more than chance explains.
     let mut each = bakeoff(2);
     let trials = each.trials.iter().filter(|trial| trial.block == 1);
     let failed: Vec<Attempt> = trials.map(|trial| failure(trial.index)).collect();

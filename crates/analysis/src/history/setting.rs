@@ -1,4 +1,4 @@
-//! Settings of a load that decide what is measured: a difference in one of them is a known break.
+//! Settings of a load that define the measurement. A history has a known break where one of them changes.
 
 use std::fmt::Display;
 

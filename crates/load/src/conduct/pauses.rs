@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_pause_counts_as_far_as_it_lies_in_the_phase() {
         for (asked_ms, woke_ms, expected_s) in [
-            // One short stop is no pattern.
+            // A single short stop does not count.
             (2_000, 2_099, 0.0),
             (2_000, 2_100, 0.1),
             (2_000, 3_000, 1.0),
