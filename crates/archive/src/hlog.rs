@@ -102,7 +102,7 @@ pub(crate) fn read(
             let histogram = CompactHistogram::from(&decode(line.encoded_histogram())?);
             buckets += histogram.buckets().count() as u64;
             if buckets > buckets_max {
-                return Err(Wrong(format!("its histograms fill more than {buckets_max} buckets")));
+                return Err(Wrong(format!("its histograms have more than {buckets_max} buckets, the limit for a file of this size")));
             }
             let from_ns = crate::schema::ns(line.start_timestamp());
             let for_ns = crate::schema::ns(line.duration());
@@ -158,7 +158,7 @@ pub fn write_hgrm(
     if has_made {
         writeln!(
             out,
-            "#[Generator = lines marked <= are mostly its delay: upper bounds; ~ marks neither bound]"
+            "#[Generator = <= marks upper bounds, mostly the generator's delay; at ~ the true value may be above or below]"
         )?;
     }
     writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;

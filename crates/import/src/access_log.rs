@@ -108,7 +108,7 @@ pub enum AccessLogError {
         unpack: &'static str,
     },
     /// The log has no request that may be sent.
-    #[error("no line of {lines} is a request that can be replayed: {reasons}")]
+    #[error("0 of {lines} lines can be replayed: {reasons}")]
     Empty {
         /// Number of lines, with empty ones: the reasons name lines by their place in the file.
         lines: u64,
@@ -223,7 +223,7 @@ const STEPS_MAX: u64 = 10;
 /// - `lines`: number of lines, with empty ones.
 fn finished(mut account: Account, due: DueTimes, lines: u64) -> Result<AccessLog, AccessLogError> {
     if account.requests == 0 {
-        let reasons = if account.lines == 0 { "it is empty".to_owned() } else { account.reasons() };
+        let reasons = if account.lines == 0 { "the log has no entries".to_owned() } else { account.reasons() };
         return Err(AccessLogError::Empty { lines, reasons });
     }
     account.resolution_ns = due.resolution_ns();

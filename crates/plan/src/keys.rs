@@ -448,7 +448,7 @@ pub(crate) const TABLES: &[Table] = &[
                      exec: target",
                 ),
                 "[\"throughput\", \"p99\"]",
-                "the metrics to judge; `plan check` names those that the phases do not allow",
+                "the metrics to judge; `plan check` lists those that the plan cannot judge, with the reason",
             ),
         ],
     },

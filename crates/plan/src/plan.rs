@@ -564,7 +564,7 @@ impl Plan {
         plan.remarks.push(Note {
             position: Position { line: 1, column: 1 },
             text: format!(
-                "shortened to {} blocks of {:?}: this only tests the plan; its numbers are meaningless",
+                "shortened to {} blocks with measured phases of {:?}: this only tests the plan; its numbers are meaningless",
                 plan.blocks, plan.measure
             ),
         });

@@ -111,7 +111,7 @@ fn claim(of: &Compared<'_>, estimate: &Estimate, level: f64) -> String {
     if of.metric.scale() == Scale::Points {
         let (low, high) = point_ends(estimate.low, estimate.high);
         let change = change_of(of.metric, estimate.ratio);
-        return format!("{a} has {change} against {b} ({}: {low} to {high})", share(level));
+        return format!("{a} differs from {b} by {change} ({}: {low} to {high})", share(level));
     }
     if estimate.ratio > 1.0 {
         return match amounts(ends, level) {
@@ -293,7 +293,7 @@ mod tests {
         // The value is e to the share: five points, not 5 % of the share.
         let points = said(Metric::LockCpu, 0.05_f64.exp(), 0.01);
         assert!(
-            points.contains(": B has +5.00 pp against A (95 %: +4.") && points.ends_with(" pp)"),
+            points.contains(": B differs from A by +5.00 pp (95 %: +4.") && points.ends_with(" pp)"),
             "{points}"
         );
         let equal = said(Metric::MemoryGrowth, 1.0, 0.001);

@@ -136,7 +136,7 @@ impl ControlGroup {
             if now_ns >= until_ns {
                 let limit_s = FREEZE_PATIENCE_NS / 1_000_000_000;
                 return Err(format!(
-                    "cannot {verb} {group}: its processes did not follow within {limit_s} s"
+                    "cannot {verb} {group}: cgroup.events does not show `{line}` after {limit_s} s"
                 ));
             }
             Monotonic.sleep_until_ns(now_ns + FREEZE_LOOK_NS);

@@ -145,16 +145,16 @@ fn a_log_that_is_cut_anywhere_loses_at_most_its_last_line() {
 #[test]
 fn a_log_that_cannot_be_replayed_says_why() {
     let why = |text: &[u8]| read_all(text, Methods::Safe).unwrap_err().to_string();
-    assert_eq!(why(b""), "no line of 0 is a request that can be replayed: it is empty");
+    assert_eq!(why(b""), "0 of 0 lines can be replayed: the log has no entries");
     assert!(why(b"\x1f\x8b\x08\x00").contains("gunzip -c FILE | bakeoff load ... --replay -"));
     assert!(why(b"\x28\xb5\x2f\xfd").contains("zstdcat"));
     // Empty lines are lines of the file: the first of the reasons lies within their number.
-    assert!(why(b"\n\n\nx\n").starts_with("no line of 4 is a request that can be replayed: 1 "));
+    assert!(why(b"\n\n\nx\n").starts_with("0 of 4 lines can be replayed: 1 "));
     assert!(why(b"\n\n\nx\n").ends_with("(first: line 4)"));
     let post = b"h - - [10/Oct/2000:13:55:36 +0000] \"POST / HTTP/1.1\" 200 0\n";
     assert_eq!(
         why(post),
-        "no line of 1 is a request that can be replayed: 1 with a method that may change data (first: line 1)"
+        "0 of 1 lines can be replayed: 1 with a method that may change data (first: line 1)"
     );
     // Blocks of two workers, a minute apart, again and again.
     let mut mixed = String::new();

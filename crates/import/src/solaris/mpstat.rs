@@ -459,7 +459,7 @@ mod tests {
             (one.clone() + "99999 1", "3:1: found `99999`, expected the number of a CPU or set, below 65536"),
             (
                 one.clone() + row(1, 1, 0).trim_end().trim_end_matches('0'),
-                "3:75: found the end of the line, expected percentages that sum up to 100 (these give 1): the line is cut",
+                "3:75: found the end of the line, expected percentages that sum to 100 (these sum to 1): the line is truncated",
             ),
             (
                 "CPU usr eff\n".into(),

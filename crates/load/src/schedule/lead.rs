@@ -2,8 +2,11 @@
 //!
 //! A sleep ends late: the timer's interrupt, the CPU's exit from its idle state and the scheduler take some
 //! tens of microseconds, in a virtual machine more. The workers learn the delay together from their own
-//! wake-ups, from the warm-up on: the *lead* is its running 90th percentile. A worker asks to be woken that
-//! much before the due time and spins for the rest.
+//! wake-ups, from the warm-up on: the *lead* is its running 99th percentile, or the 90th if the 99th is longer
+//! than a lead may be. A worker asks to be woken that much before the due time and spins for the rest.
+//!
+//! The 99th, because a run is judged by it: where wake-ups take 44 us at p50, 62 at p90 and 170 to 290 at p99,
+//! a lead of the 90th left 17 of 20 loads of 500/s INVALID (lateness p99 120 to 430 us, 100 allowed).
 //!
 //! Spinning has a budget, a share of one CPU for all workers together, and less if the machine has less than
 //! one idle CPU. If the budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing
@@ -14,10 +17,12 @@ use std::time::Duration;
 
 /// Maximum lead. A wake-up that takes longer waited for a CPU, and no lead helps against that.
 const LEAD_MAX_NS: u64 = 300_000;
-/// The quantile of the wake-up latencies that is learned.
-const QUANTILE: f64 = 0.9;
-/// The step by which one wake-up moves the estimate: a share of it, and at least this.
-const STEP_SHARE: f64 = 1.0 / 32.0;
+/// Where an estimate stops: it only has to show that the latency is longer than a lead may be.
+const LEARNED_MAX_NS: f64 = 2.0 * LEAD_MAX_NS as f64;
+/// The estimates: the quantile, and the step by which one wake-up moves it, as a share of it. The 99th is passed
+/// by few wake-ups: smaller steps reach it after the warm-up only.
+const P90: (f64, f64) = (0.90, 1.0 / 32.0);
+const P99: (f64, f64) = (0.99, 1.0 / 8.0);
 const STEP_MIN_NS: f64 = 500.0;
 /// Maximum unused budget that is saved up, as the time in which it accrues.
 const SAVED_MAX: Duration = Duration::from_millis(200);
@@ -30,8 +35,9 @@ pub(crate) struct Lead {
     budget_e6: u64,
     /// Millionths of the budget that the idle CPUs allow.
     room_e6: AtomicU64,
-    /// The running percentile.
-    wake_ns: AtomicU64,
+    /// The running percentiles.
+    p90_ns: AtomicU64,
+    p99_ns: AtomicU64,
     /// The lead that the budget allows.
     allowed_ns: AtomicU64,
     /// Unused budget.
@@ -60,7 +66,8 @@ impl Lead {
         Self {
             budget_e6,
             room_e6: AtomicU64::new(MILLION),
-            wake_ns: AtomicU64::new(0),
+            p90_ns: AtomicU64::new(0),
+            p99_ns: AtomicU64::new(0),
             allowed_ns: AtomicU64::new(LEAD_MAX_NS),
             left_ns: AtomicI64::new(0),
             accrued_ns: AtomicU64::new(0),
@@ -78,7 +85,9 @@ impl Lead {
         if !self.is_on() {
             return 0;
         }
-        self.wake_ns.load(Ordering::Relaxed).min(self.allowed_ns.load(Ordering::Relaxed))
+        let p99_ns = self.p99_ns.load(Ordering::Relaxed);
+        let wanted_ns = if p99_ns <= LEAD_MAX_NS { p99_ns } else { self.p90_ns.load(Ordering::Relaxed) };
+        wanted_ns.min(self.allowed_ns.load(Ordering::Relaxed))
     }
 
     /// Learns from a sleep before an event that was to end at `asked_ns` and ended at `woke_ns`.
@@ -88,12 +97,14 @@ impl Lead {
         }
         let late_ns = woke_ns.saturating_sub(asked_ns) as f64;
         let is_first = self.first_ns.load(Ordering::Relaxed) == 0;
-        let before_ns = if is_first { late_ns } else { self.wake_ns.load(Ordering::Relaxed) as f64 };
-        let step_ns = (before_ns * STEP_SHARE).max(STEP_MIN_NS);
-        let moved_ns = if late_ns > before_ns { QUANTILE * step_ns } else { (QUANTILE - 1.0) * step_ns };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-        let after_ns = (before_ns + moved_ns).clamp(0.0, LEAD_MAX_NS as f64) as u64;
-        self.wake_ns.store(after_ns, Ordering::Relaxed);
+        for (estimate, (quantile, share)) in [(&self.p90_ns, P90), (&self.p99_ns, P99)] {
+            let before_ns = if is_first { late_ns } else { estimate.load(Ordering::Relaxed) as f64 };
+            let step_ns = (before_ns * share).max(STEP_MIN_NS);
+            let moved_ns = if late_ns > before_ns { quantile * step_ns } else { (quantile - 1.0) * step_ns };
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+            let after_ns = (before_ns + moved_ns).clamp(0.0, LEARNED_MAX_NS) as u64;
+            estimate.store(after_ns, Ordering::Relaxed);
+        }
     }
 
     /// Adapts the budget to the number of idle CPUs.
@@ -152,9 +163,14 @@ mod tests {
     use super::*;
     use crate::schedule::random::Random;
 
-    /// Plays a worker that wakes 40 to 60 us late, and one time in fifty another 500 us later; returns the
-    /// latenesses and the share of time spun, both of the second half.
-    fn play(lead: &Lead, gap_ns: u64, events: u64) -> (Vec<u64>, f64) {
+    /// Plays a worker that wakes 40 to 60 us late, and some times another `tail_ns` later; returns the latenesses
+    /// and the share of time spun, both of the second half.
+    fn play_with(
+        lead: &Lead,
+        gap_ns: u64,
+        events: u64,
+        tail_ns: impl Fn(&mut Random) -> u64,
+    ) -> (Vec<u64>, f64) {
         let mut random = Random::of(9, gap_ns);
         let (mut late, mut spun_ns) = (Vec::new(), 0);
         let mut now_ns = 1_000_000_000;
@@ -164,7 +180,7 @@ mod tests {
             // A worker that comes late neither sleeps nor spins; one that comes during the lead only spins.
             let before_ns = now_ns;
             if now_ns < asked_ns {
-                let tail_ns = if random.below(50) == 0 { 500_000 } else { 0 };
+                let tail_ns = tail_ns(&mut random);
                 now_ns = asked_ns + 40_000 + random.below(20_000) + tail_ns;
                 lead.learn(asked_ns, now_ns);
             }
@@ -182,6 +198,11 @@ mod tests {
         (late, spun_ns as f64 / (events / 2 * gap_ns) as f64)
     }
 
+    /// One time in fifty 500 us later.
+    fn play(lead: &Lead, gap_ns: u64, events: u64) -> (Vec<u64>, f64) {
+        play_with(lead, gap_ns, events, |random| if random.below(50) == 0 { 500_000 } else { 0 })
+    }
+
     #[test]
     fn a_worker_learns_how_late_it_wakes_and_is_on_time_nine_times_of_ten() {
         let lead = Lead::new(0.05);
@@ -190,6 +211,23 @@ mod tests {
         assert_eq!(late[late.len() * 85 / 100], 0);
         assert!(spun < 0.05, "{spun}");
         assert!((55_000..65_000).contains(&lead.ns()), "the 90th percentile is 58 us: {}", lead.ns());
+    }
+
+    /// As a virtual machine was measured: 44 us at p50, 62 at p90, 106 to 155 at p98, 173 to 289 at p99.
+    #[test]
+    fn wake_ups_with_a_tail_that_the_budget_reaches_are_on_time_at_p99() {
+        let tail = |random: &mut Random| match random.below(1_000) {
+            0..20 => random.below(200_000),
+            20..100 => random.below(40_000),
+            _ => 0,
+        };
+        for (gap_ns, events, late_ns) in [(2_000_000, 2_000, 60_000), (5_000_000, 1_000, 20_000)] {
+            let lead = Lead::new(0.05);
+            let (late, spun) = play_with(&lead, gap_ns, events, tail);
+            let p99_ns = late[late.len() * 99 / 100];
+            assert!(p99_ns < late_ns, "{gap_ns}: {p99_ns} ns late at p99");
+            assert!(spun < 0.055, "{gap_ns}: {spun}");
+        }
     }
 
     #[test]

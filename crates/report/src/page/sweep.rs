@@ -150,7 +150,7 @@ fn figure(cell: &Cell) -> Option<Figure> {
 
 fn shifts(sweep: &Sweep) -> Section {
     let mut multiples = Table::new(
-        "Multiples of a number against their two neighbours",
+        "Time of a call at multiples of a number, relative to the two neighbouring sizes",
         &[
             "call and data",
             "#multiples of",

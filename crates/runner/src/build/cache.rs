@@ -60,7 +60,7 @@ impl Cache {
     }
 
     fn at(folder: PathBuf, account: Option<Account>) -> Result<Self, String> {
-        let failed = |e: io::Error| format!("the cache of builds {}: {e}", folder.display());
+        let failed = |e: io::Error| format!("the build cache {}: {e}", folder.display());
         let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
         // A folder that this user creates in `/tmp` would be safe; one that is created first would not.
         let above = folder.ancestors().find(|above| fs::symlink_metadata(above).is_ok());
@@ -68,7 +68,7 @@ impl Cache {
         fs::DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(failed)?;
         let found = fs::symlink_metadata(&folder).map_err(failed)?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() {
-            return Err(format!("the cache of builds {} is not a folder of this user", folder.display()));
+            return Err(format!("the build cache {} is a symbolic link or belongs to another user: set XDG_CACHE_HOME to another folder", folder.display()));
         }
         own(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(mode)).map_err(failed)?;
@@ -196,7 +196,7 @@ impl Place<'_> {
 fn own(folder: &Path) -> Result<(), String> {
     other_writer_on(folder).map_or(Ok(()), |who| {
         Err(format!(
-            "the cache of builds cannot be below {}, which another user can change ({who}): set XDG_CACHE_HOME to a \
+            "the build cache cannot be below {}, which another user can change ({who}): set XDG_CACHE_HOME to a \
              folder that only this user can change",
             folder.display()
         ))

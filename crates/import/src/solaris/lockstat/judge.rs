@@ -134,7 +134,7 @@ fn threads(section: &Section, lock: &Lock, elapsed_s: &Maybe<f64>, machine: &Mac
         (Unit::Spins, Some(spin_ns)) => spin_ns,
         (Unit::Spins, None) => {
             return Err(Missing::because(
-                "turns of the spin loop, not time: --spin-ns NS, the time of a turn, makes it known",
+                "the log counts turns of the spin loop, not time; --spin-ns NS sets the time of one turn",
             ));
         }
         (Unit::Untimed, _) => return Err(Missing::because("no time was measured")),

@@ -74,7 +74,7 @@ fn refuse_cut(line: Line<'_>, row: &Row, header: &Header) -> Result<(), ImportEr
     let all = shares.clone().all(|column| header.columns.has(column));
     let sum: u64 = shares.map(|column| row.values[column]).fold(0, u64::saturating_add);
     if all && header.cells.last() == Some(&Cell::Value(IDL)) && !(97..=103).contains(&sum) {
-        let expected = format!("percentages that sum up to 100 (these give {sum}): the line is cut");
+        let expected = format!("percentages that sum to 100 (these sum to {sum}): the line is truncated");
         return Err(ImportError::end_of_line(line.place(line.bytes.len()), expected));
     }
     Ok(())

@@ -245,7 +245,7 @@ fn path_of(value: &Value<'_>) -> Result<String, Wrong> {
     if is_path {
         Ok(text.to_owned())
     } else {
-        Err(wrong(value, "expected a path that begins with / and contains no space"))
+        Err(wrong(value, "expected a path that begins with /, without spaces and control characters"))
     }
 }
 

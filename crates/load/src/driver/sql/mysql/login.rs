@@ -148,7 +148,7 @@ impl Session<'_> {
                     let password = self.shown()?;
                     send(self.wire, &password, number.wrapping_add(1))?;
                 }
-                _ => return Err(garbled("the server sent an unknown request during the login")),
+                _ => return Err(garbled("the server sent an unexpected packet during the login")),
             }
         }
         Err(garbled("the login takes too many steps"))
