@@ -102,7 +102,9 @@ pub(crate) fn read(
             let histogram = CompactHistogram::from(&decode(line.encoded_histogram())?);
             buckets += histogram.buckets().count() as u64;
             if buckets > buckets_max {
-                return Err(Wrong(format!("its histograms have more than {buckets_max} buckets, the limit for a file of this size")));
+                return Err(Wrong(format!(
+                    "its histograms have more than {buckets_max} buckets, the limit for a file of this size"
+                )));
             }
             let from_ns = crate::schema::ns(line.start_timestamp());
             let for_ns = crate::schema::ns(line.duration());

@@ -223,7 +223,8 @@ const STEPS_MAX: u64 = 10;
 /// - `lines`: number of lines, with empty ones.
 fn finished(mut account: Account, due: DueTimes, lines: u64) -> Result<AccessLog, AccessLogError> {
     if account.requests == 0 {
-        let reasons = if account.lines == 0 { "the log has no entries".to_owned() } else { account.reasons() };
+        let reasons =
+            if account.lines == 0 { "the log has no entries".to_owned() } else { account.reasons() };
         return Err(AccessLogError::Empty { lines, reasons });
     }
     account.resolution_ns = due.resolution_ns();

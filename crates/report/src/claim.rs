@@ -207,7 +207,12 @@ fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
         )
     });
     let redone = comparisons.fallen_out.iter().filter(|f| f.redone > 0).map(|f| {
-        format!("{}: {} of {} trials failed at first and succeeded when repeated.", configuration(&f.arm), f.redone, f.of)
+        format!(
+            "{}: {} of {} trials failed at first and succeeded when repeated.",
+            configuration(&f.arm),
+            f.redone,
+            f.of
+        )
     });
     lost.chain(redone).collect()
 }

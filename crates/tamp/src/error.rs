@@ -77,7 +77,9 @@ pub enum Error {
         id: u32,
     },
     /// Not a dictionary made by zstd.
-    #[error("not a dictionary made by zstd --train, or a damaged one; to use any other file, pass it with --patch-from")]
+    #[error(
+        "not a dictionary made by zstd --train, or a damaged one; to use any other file, pass it with --patch-from"
+    )]
     Dictionary,
     /// The options contradict each other, or the format does not support them.
     #[error("{0}")]

@@ -217,7 +217,9 @@ fn efficiency(scale: &Scale, data: Table) -> Option<Figure> {
         caption: "Efficiency is a copy's work beside the others as a share of its work alone. If efficiency \
                   falls while the machine is not busy, copies wait for something other than CPUs."
             .into(),
-        description: "Efficiency and busy share of the machine by number of copies; the numbers are in the table.".into(),
+        description:
+            "Efficiency and busy share of the machine by number of copies; the numbers are in the table."
+                .into(),
         drawing: lines(&Lines {
             x_title: "copies",
             y_title: "share",

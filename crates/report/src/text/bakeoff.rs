@@ -99,7 +99,10 @@ fn observing(bakeoff: &Bakeoff) -> Option<String> {
     Some(match (&cost.ratio, &cost.interval) {
         (Err(missing), _) => format!("The cost of observing is missing: {missing}."),
         (Ok(ratio), Err(missing)) => {
-            format!("With instruments, {of} changed by {} (interval missing: {missing}).", change_of(cost.metric, *ratio))
+            format!(
+                "With instruments, {of} changed by {} (interval missing: {missing}).",
+                change_of(cost.metric, *ratio)
+            )
         }
         (Ok(ratio), Ok((low, high))) => format!(
             "With instruments, {of} changed by {} ({level}: {}; {} pairs of blocks).",

@@ -68,7 +68,10 @@ impl Cache {
         fs::DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(failed)?;
         let found = fs::symlink_metadata(&folder).map_err(failed)?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() {
-            return Err(format!("the build cache {} is a symbolic link or belongs to another user: set XDG_CACHE_HOME to another folder", folder.display()));
+            return Err(format!(
+                "the build cache {} is a symbolic link or belongs to another user: set XDG_CACHE_HOME to another folder",
+                folder.display()
+            ));
         }
         own(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(mode)).map_err(failed)?;

@@ -107,7 +107,10 @@ fn text(
     let numbers = proof.numbers;
     match (proof.differing.len(), damaged, proof.same_bytes) {
         (0, 0, true) => {
-            writeln!(out, "VALID: {numbers} texts with numbers match the archive, and so does every byte of the page")?;
+            writeln!(
+                out,
+                "VALID: {numbers} texts with numbers match the archive, and so does every byte of the page"
+            )?;
         }
         (0, 0, false) => writeln!(out, "VALID: {numbers} texts with numbers match the archive")?,
         (0, damaged, _) => writeln!(out, "INVALID: the archive is damaged in {damaged} places, 0 allowed")?,
