@@ -221,11 +221,14 @@ mod tests {
             20..100 => random.below(40_000),
             _ => 0,
         };
-        for (gap_ns, events, late_ns) in [(2_000_000, 2_000, 60_000), (5_000_000, 1_000, 20_000)] {
+        for (gap_ns, events) in [(2_000_000, 2_000), (5_000_000, 1_000)] {
             let lead = Lead::new(0.05);
             let (late, spun) = play_with(&lead, gap_ns, events, tail);
             let p99_ns = late[late.len() * 99 / 100];
-            assert!(p99_ns < late_ns, "{gap_ns}: {p99_ns} ns late at p99");
+            assert!(
+                p99_ns < 60_000,
+                "{gap_ns}: {p99_ns} ns late at p99; a lead of the 90th percentile leaves over 90 us"
+            );
             assert!(spun < 0.055, "{gap_ns}: {spun}");
         }
     }
