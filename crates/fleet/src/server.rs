@@ -98,7 +98,8 @@ impl Server {
         format!("{}://{}", self.scheme, self.host)
     }
 
-    fn is_loopback(&self) -> bool {
+    /// Whether the server is on the machine that connects.
+    pub fn is_loopback(&self) -> bool {
         let name = match self.host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
             _ => &self.host,

@@ -250,15 +250,17 @@ async fn clocks(client: &Client, found: &[Found]) -> BTreeMap<u32, ClockOffset> 
     let (Some(first), Some(Some(first_now))) = (found.first(), now.first().copied()) else {
         return BTreeMap::new();
     };
+    // The difference of two of them fits its type.
+    let possible = |ns: &i64| ns.unsigned_abs() <= i64::MAX.unsigned_abs() / 2;
     let of = |(found, now): (&Found, &Option<Offset>)| {
         let (start, now) = (&found.start, (*now)?);
         let difference = i128::from(start.start_ns) - i128::from(first.start.start_ns);
         let before = Offset {
-            ns: i64::try_from(difference).ok()?,
+            ns: i64::try_from(difference).ok().filter(possible)?,
             bound_ns: start.bound_ns.saturating_add(first.start.bound_ns),
         };
         let after = Offset {
-            ns: now.ns.checked_sub(first_now.ns)?,
+            ns: now.ns.checked_sub(first_now.ns).filter(possible)?,
             bound_ns: now.bound_ns.saturating_add(first_now.bound_ns),
         };
         Some((start.index, clock::over_a_load(before, after)))
