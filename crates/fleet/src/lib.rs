@@ -44,5 +44,5 @@ pub use dev::Dev;
 pub use error::FleetError;
 pub use job::ONLY_NULL;
 pub use meant::{Meant, ReadWords, Sender};
-pub use server::Server;
+pub use server::{Server, seed_in};
 pub use survey::{Left, Seen, survey};

@@ -21,6 +21,8 @@ pub enum HostOrder {
 /// Agents to start on one machine.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct StartAgents {
+    /// Version of the program that gives the order.
+    pub version: String,
     /// Name of this order: a new one each time.
     pub key: String,
     /// Names of the agents.
@@ -100,6 +102,9 @@ impl State {
     }
 }
 
+/// Version of the program and of its messages.
+pub const VERSION: &str = wire::VERSION;
+
 impl HostOrder {
     /// Checks the names, which become names of files.
     ///
@@ -114,6 +119,12 @@ impl HostOrder {
         let wrong = std::iter::once(key).chain(agents).find(|name| !wire::is_name(name));
         if let Some(name) = wrong {
             return Err(FleetError::Unfit(format!("invalid name {name}: use letters, digits, - and _")));
+        }
+        if let Self::Start(start) = self
+            && start.version != wire::VERSION
+        {
+            let text = format!("version {} is installed, version {} is needed", wire::VERSION, start.version);
+            return Err(FleetError::Unfit(text));
         }
         if let Self::Start(start) = self
             && !start.nkeys.is_empty()
