@@ -77,7 +77,12 @@ pub(crate) enum Order {
     /// Build the data set and make the connections.
     Prepare(Plan),
     /// Begin at this time of the agent's clock, which is known to within `bound_ns`.
-    Arm { run: String, at_ns: u64, bound_ns: u64 },
+    Arm {
+        run: String,
+        at_ns: u64,
+        #[serde(default)]
+        bound_ns: u64,
+    },
     /// End early.
     Stop { run: String },
     /// Give a part of a file of the spool; the answer is its bytes.

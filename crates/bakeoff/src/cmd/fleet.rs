@@ -44,7 +44,7 @@ enum Action {
         agents: u32,
     },
     /// Obey an order on standard input: the other end of `fleet up` and `fleet down`
-    #[command(hide = true, after_help = "Examples:\n  ssh gen1 bakeoff fleet on-host <order.json")]
+    #[command(hide = true, after_help = "Examples:\n  bakeoff fleet on-host")]
     OnHost,
 }
 

@@ -133,14 +133,16 @@ fn bytes(account: &Account) -> Vec<u8> {
 ///
 /// The system gives no randomness.
 pub fn fresh_name() -> Result<String, FleetError> {
-    Ok(format!("f{}", wire::random(3).map_err(of_file(Path::new(wire::RANDOM)))?))
+    Ok(format!("f{}", wire::random(4).map_err(of_file(Path::new(wire::RANDOM)))?))
 }
 
 /// Shares `agents` out to `hosts`, in turns; the names of a host's agents tell the fleet and a number.
-pub fn shared_out(name: &str, agents: usize, hosts: &[String]) -> Vec<OfHost> {
+///
+/// - `nonce`: makes the keys of the orders new.
+pub fn shared_out(name: &str, nonce: &str, agents: usize, hosts: &[String]) -> Vec<OfHost> {
     let of_host = |(index, host): (usize, &String)| OfHost {
         host: host.clone(),
-        key: format!("{name}-h{}", index + 1),
+        key: format!("{nonce}-{}", index + 1),
         agents: (index..agents).step_by(hosts.len()).map(|agent| format!("{name}-{}", agent + 1)).collect(),
     };
     let all = hosts.iter().enumerate().map(of_host);
@@ -156,11 +158,11 @@ mod tests {
     #[test]
     fn agents_are_shared_out_evenly_and_each_has_one_name() {
         let hosts = ["a", "b", "c"].map(str::to_owned);
-        let shared = shared_out("f", 5, &hosts);
+        let shared = shared_out("f", "k", 5, &hosts);
         let agents: Vec<Vec<&str>> =
             shared.iter().map(|of| of.agents.iter().map(String::as_str).collect()).collect();
         assert_eq!(agents, [vec!["f-1", "f-4"], vec!["f-2", "f-5"], vec!["f-3"]]);
-        assert_eq!(shared_out("f", 2, &hosts).len(), 2, "a host without agents has nothing to do");
+        assert_eq!(shared_out("f", "k", 2, &hosts).len(), 2, "a host without agents has nothing to do");
     }
 
     #[test]
@@ -173,7 +175,7 @@ mod tests {
             server: "nats://127.0.0.1:1".to_owned(),
             program: "bakeoff".to_owned(),
             ssh_config: None,
-            hosts: shared_out("lab", 2, &["h".to_owned()]),
+            hosts: shared_out("lab", "k", 2, &["h".to_owned()]),
         };
         accounts.create(&account).unwrap();
         let mode = |name: &str| fs::metadata(state.path().join(name)).unwrap().permissions().mode() & 0o777;

@@ -20,6 +20,8 @@ use crate::spool::{make_private, write_private};
 /// Time for an agent to reach the NATS server.
 const READY_NS: u64 = 20_000_000_000;
 const AGENTS: &str = "agents.json";
+/// Mark of a key for which nothing may be started any more.
+const ENDED: &[u8] = b"ended\n";
 
 /// An agent that was started here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -48,10 +50,38 @@ impl Host<'_> {
     pub fn obey(&self, order: &HostOrder) -> Result<HostAnswer, FleetError> {
         order.check()?;
         let agents = match order {
-            HostOrder::Start(start) => self.start(start)?,
-            HostOrder::End { key } => self.end(&self.folder(key))?,
+            HostOrder::Start(start) => {
+                let (_path, mut turn) = self.turn(&start.key)?;
+                if turn.metadata().map_or(0, |found| found.len()) > 0 {
+                    return Err(FleetError::Unfit(format!("{} was ended before it began", start.key)));
+                }
+                let started = self.start(start);
+                if started.is_err() {
+                    let _ = turn.write_all(ENDED);
+                }
+                started?
+            }
+            HostOrder::End { key } => {
+                let (path, mut turn) = self.turn(key)?;
+                let (folder, had_begun) = (self.folder(key), self.folder(key).exists());
+                let agents = self.end(&folder)?;
+                // The order to start may be on its way still. If it has been obeyed, it does not come again.
+                let marked = if had_begun { fs::remove_file(&path) } else { turn.write_all(ENDED) };
+                marked.map_err(of_file(&path))?;
+                agents
+            }
         };
         Ok(HostAnswer { host: self.name.clone(), agents })
+    }
+
+    /// Waits for the turn of an order with this key: an end waits until a start is done.
+    fn turn(&self, key: &str) -> Result<(PathBuf, File), FleetError> {
+        let folder = self.state.join("fleet").join("on-host");
+        make_private(&folder).map_err(of_file(&folder))?;
+        let path = folder.join(format!("{key}.turn"));
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        let locked = file.and_then(|file| file.lock().map(|()| file));
+        Ok((path.clone(), locked.map_err(of_file(&path))?))
     }
 
     fn folder(&self, key: &str) -> PathBuf {

@@ -54,7 +54,7 @@ pub fn order(
     if !status.success() {
         let said = String::from_utf8_lossy(&said);
         let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed");
-        return Err(absent(last.to_owned()));
+        return Err(absent(last.trim_start_matches("bakeoff: ").to_owned()));
     }
     serde_json::from_slice(&answer).map_err(|error| absent(format!("invalid answer: {error}")))
 }

@@ -178,7 +178,7 @@ fn by_ssh(
             .shown(),
         program: args.program.clone().unwrap_or_else(|| "bakeoff".to_owned()),
         ssh_config: args.ssh_config.as_ref().map(absolute).transpose()?,
-        hosts: shared_out(name, agents, hosts),
+        hosts: shared_out(name, &fresh_name().map_err(of_fleet)?, agents, hosts),
     };
     let ca = certificates(args)?;
     let mut orders = Vec::new();
