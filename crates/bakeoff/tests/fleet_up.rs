@@ -66,7 +66,9 @@ fn await_port(port: u16) {
 impl Machines {
     fn start() -> Option<Self> {
         let (Some(nats), Some(sshd)) = (program("nats-server"), program("sshd")) else {
-            println!("skipped: nats-server or sshd is not installed (apt-get install nats-server openssh-server)");
+            println!(
+                "skipped: nats-server or sshd is not installed (apt-get install nats-server openssh-server)"
+            );
             return None;
         };
         let lab = Lab::new();
@@ -110,7 +112,8 @@ impl Machines {
         let nats = quiet(command.arg("-c").arg(lab.path("nats.conf"))).stderr(Stdio::null()).spawn().unwrap();
         let log = fs::File::create(lab.path("sshd.log")).unwrap();
         let mut command = Command::new(sshd);
-        let sshd = quiet(command.args(["-D", "-e", "-f"]).arg(lab.path("sshd_config"))).stderr(log).spawn().unwrap();
+        let sshd =
+            quiet(command.args(["-D", "-e", "-f"]).arg(lab.path("sshd_config"))).stderr(log).spawn().unwrap();
         let machines = Self { lab, nats_port, ssh_port, _nats: Server(nats), _sshd: Server(sshd) };
         await_port(machines.nats_port);
         await_port(machines.ssh_port);
@@ -200,17 +203,43 @@ fn a_fleet_by_ssh_is_started_shown_used_and_ended_and_no_command_line_has_a_secr
     let files = machines.private_files();
     let has_password = |path: &PathBuf| fs::read_to_string(path).unwrap().contains(PASSWORD);
     let with_password: Vec<&PathBuf> = files.iter().filter(|path| has_password(path)).collect();
-    assert!(with_password.len() == 2 && with_password.iter().all(|path| path.ends_with("url")), "{with_password:?}");
+    assert!(
+        with_password.len() == 2 && with_password.iter().all(|path| path.ends_with("url")),
+        "{with_password:?}"
+    );
 
     let status = machines.json(&["fleet", "status"], 0);
     let agents = status["agents"].as_array().unwrap();
-    assert_eq!(agents.iter().map(|a| a["id"].as_str().unwrap()).collect::<Vec<_>>(), ["lab-1", "lab-2", "lab-3"]);
+    assert_eq!(
+        agents.iter().map(|a| a["id"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["lab-1", "lab-2", "lab-3"]
+    );
     for agent in agents {
         let clock = &agent["clock"];
-        assert!(clock["offset_ns"].as_i64().unwrap().unsigned_abs() <= clock["bound_ns"].as_u64().unwrap(), "{agent}");
-        assert!(agent["cpus"].as_u64() > Some(0) && agent["fits"] == true && agent["left"] == serde_json::json!([]));
+        assert!(
+            clock["offset_ns"].as_i64().unwrap().unsigned_abs() <= clock["bound_ns"].as_u64().unwrap(),
+            "{agent}"
+        );
+        assert!(
+            agent["cpus"].as_u64() > Some(0)
+                && agent["fits"] == true
+                && agent["left"] == serde_json::json!([])
+        );
     }
-    let load = ["load", "null:", "--rate", "900", "--threads", "3", "--fleet", "3", "--time", "400ms", "--warmup", "0"];
+    let load = [
+        "load",
+        "null:",
+        "--rate",
+        "900",
+        "--threads",
+        "3",
+        "--fleet",
+        "3",
+        "--time",
+        "400ms",
+        "--warmup",
+        "0",
+    ];
     let load = machines.json(&load, 0);
     assert_balanced(&load);
     assert_eq!((load["planned"].as_u64(), load["agents"].as_array().unwrap().len()), (Some(360), 3));
@@ -261,7 +290,8 @@ fn a_fleet_of_which_a_part_does_not_start_leaves_no_agent() {
     assert!(wrong.err.contains("uthorization") && wrong.err.contains("no agent was left"), "{}", wrong.err);
     assert!(!wrong.err.contains("wrong@"), "{}", wrong.err);
     // A program that is not there.
-    let words = ["fleet", "up", "--on", "ssh:gen1", "--ssh-config", &config, "--program", "/nonexistent/b'akeoff"];
+    let words =
+        ["fleet", "up", "--on", "ssh:gen1", "--ssh-config", &config, "--program", "/nonexistent/b'akeoff"];
     let absent = machines.run(&words);
     assert_eq!(absent.code, Some(6), "{}", absent.err);
     assert!(absent.err.contains("/nonexistent/b'akeoff"), "{}", absent.err);
@@ -337,7 +367,11 @@ fn what_is_refused_off_host_stays_refused_and_a_password_on_the_command_line_too
         ("kubernetes", &[&["--server", "nats://127.0.0.1"], &image[..]].concat(), "cannot reach"),
         ("kubernetes", &["--server", "tls://lab.example", "--nkey", key], "--image"),
         ("ssh:-oProxyCommand=touch", &["--server", "nats://127.0.0.1"], "no host for ssh"),
-        ("systemd", &["--server", "tls://lab.example", "--nkey", key, "--image", "x"], "only for --on kubernetes"),
+        (
+            "systemd",
+            &["--server", "tls://lab.example", "--nkey", key, "--image", "x"],
+            "only for --on kubernetes",
+        ),
         ("srun", &["--server", "tls://lab.example", "--nkey", "/k/{agent}"], "share one key"),
         ("ssh:gen1", &[], "no NATS server"),
     ] {
@@ -349,7 +383,11 @@ fn what_is_refused_off_host_stays_refused_and_a_password_on_the_command_line_too
     // A secret in the environment does not get into a text.
     let mut command = lab.command(&["fleet", "up", "--on", "systemd"]);
     let ended = Ended::of(command.env("NATS_URL", "tls://u:hunter2@lab.example").output().unwrap());
-    assert!(ended.code == Some(2) && !format!("{}{}", ended.out, ended.err).contains("hunter2"), "{}", ended.err);
+    assert!(
+        ended.code == Some(2) && !format!("{}{}", ended.out, ended.err).contains("hunter2"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]
@@ -357,7 +395,8 @@ fn a_unit_is_one_that_systemd_takes() {
     let lab = Lab::new();
     let key = lab.path("agents.nk");
     fs::write(&key, "SUAMK2FG4MI6UE3ACF3FK3OIQBCEIEZV7NSWFFEW63UXMRLFM2XLAXK4GY\n").unwrap();
-    let words = ["fleet", "up", "-n", "4", "--on", "systemd", "--name", "lab", "--server", "tls://lab.example:4222"];
+    let words =
+        ["fleet", "up", "-n", "4", "--on", "systemd", "--name", "lab", "--server", "tls://lab.example:4222"];
     let unit = lab.run(&[&words[..], &["--nkey", key.to_str().unwrap()]].concat());
     assert_eq!(unit.code, Some(0), "{}", unit.err);
     assert!(!unit.out.contains("SUAMK2FG") && unit.out.contains("Type=notify"), "{}", unit.out);
@@ -369,12 +408,14 @@ fn a_unit_is_one_that_systemd_takes() {
     let verify = |text: &str| {
         fs::write(lab.path("lab@.service"), text).unwrap();
         let mut command = Command::new(&analyze);
-        let verified = Ended::of(command.args(["verify", "--man=no"]).arg(lab.path("lab@.service")).output().unwrap());
+        let verified =
+            Ended::of(command.args(["verify", "--man=no"]).arg(lab.path("lab@.service")).output().unwrap());
         (verified.code, verified.err)
     };
     let (code, err) = verify(&unit.out);
     assert!(code == Some(0) && !err.contains("lab@"), "{err}");
     // The check can fail.
-    let (code, err) = verify(&unit.out.replace("Type=notify", "Type=nothing").replace("ExecStart=/", "ExecStart=/no/"));
+    let (code, err) =
+        verify(&unit.out.replace("Type=notify", "Type=nothing").replace("ExecStart=/", "ExecStart=/no/"));
     assert!(code != Some(0) || err.contains("lab@"), "{code:?} {err}");
 }

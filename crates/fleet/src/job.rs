@@ -110,7 +110,13 @@ impl Job {
     }
 
     /// Writes the account of the start, from which a run without a conductor is collected.
-    pub(crate) fn write_start(&self, agent: &str, host: &str, start_ns: u64, bound_ns: u64) -> io::Result<()> {
+    pub(crate) fn write_start(
+        &self,
+        agent: &str,
+        host: &str,
+        start_ns: u64,
+        bound_ns: u64,
+    ) -> io::Result<()> {
         let Some((settings, is_recorded)) = self.meant.get().cloned() else {
             return Err(io::Error::other("the load is not prepared"));
         };

@@ -77,7 +77,17 @@ async fn seen(client: &async_nats::Client, hello: &Hello) -> Seen {
         Err(error) => (Err(error.to_string()), 0),
     };
     let Hello { agent, host, version, cpus, busy, epoch: _ } = hello.clone();
-    Seen { agent, host, is_same_version: version == wire::VERSION, version, cpus, busy, clock, left, more_left }
+    Seen {
+        agent,
+        host,
+        is_same_version: version == wire::VERSION,
+        version,
+        cpus,
+        busy,
+        clock,
+        left,
+        more_left,
+    }
 }
 
 impl From<LeftSpool> for Left {

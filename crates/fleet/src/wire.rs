@@ -139,7 +139,10 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    Clock { received_ns: u64, sent_ns: u64 },
+    Clock {
+        received_ns: u64,
+        sent_ns: u64,
+    },
     Left {
         /// Number of the machine's start: a monotonic clock begins anew with it.
         boot: String,
@@ -148,7 +151,9 @@ pub(crate) enum Answer {
         more: u64,
     },
     Done,
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
 }
 
 /// A sign of life.

@@ -15,7 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use bakeoff_fleet::{self as fleet, Fleet, FleetError, Incomplete, Recovered, Told, conduct, recover, survey};
+use bakeoff_fleet::{
+    self as fleet, Fleet, FleetError, Incomplete, Recovered, Told, conduct, recover, survey,
+};
 use load::{Event, Stop};
 use record::histogram::Histogram;
 use record::load::LoadRecord;
@@ -66,7 +68,10 @@ fn an_agent_for_other_tests() {
 
 fn agent_process(nats: &Nats, id: &str, spool: &Path) -> Child {
     let spool = spool.to_string_lossy();
-    again("an_agent_for_other_tests", &[("FLEET_URL", &nats.url()), ("FLEET_ID", id), ("FLEET_SPOOL", &spool)])
+    again(
+        "an_agent_for_other_tests",
+        &[("FLEET_URL", &nats.url()), ("FLEET_ID", id), ("FLEET_SPOOL", &spool)],
+    )
 }
 
 /// Whether an agent has an interval on disk.
@@ -94,9 +99,15 @@ fn collected(nats: &Nats, incomplete: Incomplete) -> Result<(Recovered, Vec<Hist
 fn assert_sums(record: &LoadRecord, slices: &[HistogramSlice]) {
     let counts = record.counts;
     assert!(counts.balance(), "{counts:?}");
-    let sum = |of: fn(&record::load::Counts) -> u64| record.agents.iter().map(|agent| of(&agent.counts)).sum::<u64>();
-    assert_eq!((sum(|c| c.planned), sum(|c| c.done), sum(|c| c.unfinished)), (counts.planned, counts.done, counts.unfinished));
-    let of_intervals = slices.iter().filter(|slice| slice.kind == LatencyKind::Response && slice.operation.is_empty());
+    let sum = |of: fn(&record::load::Counts) -> u64| {
+        record.agents.iter().map(|agent| of(&agent.counts)).sum::<u64>()
+    };
+    assert_eq!(
+        (sum(|c| c.planned), sum(|c| c.done), sum(|c| c.unfinished)),
+        (counts.planned, counts.done, counts.unfinished)
+    );
+    let of_intervals =
+        slices.iter().filter(|slice| slice.kind == LatencyKind::Response && slice.operation.is_empty());
     let of_intervals = of_intervals.fold(Histogram::new(), |mut sum, slice| {
         sum.add(&slice.histogram.expand());
         sum
@@ -140,7 +151,10 @@ fn a_run_whose_conductor_is_killed_is_collected_whole_and_once() {
     assert!(record.measured_from_ns > 0 && anchor.unix_ns > 1_700_000_000_000_000_000);
     for agent in &record.agents {
         let clock = agent.clock.as_ref().unwrap();
-        assert!(clock.offset_ns.unsigned_abs() <= clock.bound_ns && agent.missing_slices.is_empty(), "{agent:?}");
+        assert!(
+            clock.offset_ns.unsigned_abs() <= clock.bound_ns && agent.missing_slices.is_empty(),
+            "{agent:?}"
+        );
     }
     // Nothing is removed before the record is stored: a collector that dies here loses nothing.
     drop(spools);
@@ -220,7 +234,9 @@ fn a_machine_that_was_started_again_has_another_clock() {
     assert!(record.agents[0].clock.is_ok() && record.agents[1].clock.is_err());
     assert_sums(&record, &slices);
     // Shares that no fleet has are refused, and take no memory.
-    for (name, value) in [("of", u64::from(u32::MAX)), ("of", 0), ("index", 7), ("index", 0), ("start_ns", u64::MAX)] {
+    for (name, value) in
+        [("of", u64::from(u32::MAX)), ("of", 0), ("index", 7), ("index", 0), ("start_ns", u64::MAX)]
+    {
         let before = std::fs::read(members[1].kept()[0].join("start.json")).unwrap();
         change(&members[1], name, value.into());
         let found = collected(&nats, Incomplete::Accept);

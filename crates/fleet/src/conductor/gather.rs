@@ -52,7 +52,8 @@ impl Conductor<'_> {
     /// Answers of all agents to a hello.
     async fn hellos(&self) -> Result<Vec<Hello>, FleetError> {
         let Fleet { server, patience, stop, agents, .. } = *self.fleet;
-        let is_enough = |found: &[Hello]| found.iter().filter(|hello| is_fit(hello)).count() >= agents as usize;
+        let is_enough =
+            |found: &[Hello]| found.iter().filter(|hello| is_fit(hello)).count() >= agents as usize;
         office::hellos(server, &self.client, patience, stop, &is_enough).await
     }
 

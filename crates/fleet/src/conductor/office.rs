@@ -244,7 +244,9 @@ impl Conductor<'_> {
         match ask(&self.client, hello, order).await? {
             Answer::Done => Ok(()),
             Answer::Refused { why } => Err(Self::absent(agent, format!("refused: {why}"))),
-            Answer::Clock { .. } | Answer::Left { .. } => Err(Self::absent(agent, "an answer to another order".to_owned())),
+            Answer::Clock { .. } | Answer::Left { .. } => {
+                Err(Self::absent(agent, "an answer to another order".to_owned()))
+            }
         }
     }
 

@@ -172,7 +172,8 @@ async fn read_whole(
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() <= MESSAGE_BYTES_MAX {
-        let order = Order::Read { run: run.to_owned(), file, offset: bytes.len() as u64, owner: owner.clone() };
+        let order =
+            Order::Read { run: run.to_owned(), file, offset: bytes.len() as u64, owner: owner.clone() };
         match office::ask_bytes(client, agent, None, order).await {
             Ok(more) if !more.is_empty() => bytes.extend_from_slice(&more),
             _ => break,

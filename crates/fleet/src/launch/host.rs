@@ -153,7 +153,8 @@ impl Host<'_> {
         notify: &Path,
     ) -> Result<Child, FleetError> {
         let log = log_of(folder, agent);
-        let said = OpenOptions::new().append(true).create(true).mode(0o600).open(&log).map_err(of_file(&log))?;
+        let said =
+            OpenOptions::new().append(true).create(true).mode(0o600).open(&log).map_err(of_file(&log))?;
         let mut command = Command::new(self.program);
         command.args(["agent", "--await-line", "--id", agent, "--server"]);
         command.arg(format!("{{file:{}}}", folder.join("url").display()));
@@ -185,7 +186,8 @@ impl Host<'_> {
         };
         // All at once: each may take its time.
         let states: Vec<Result<State, String>> = std::thread::scope(|scope| {
-            let ends: Vec<_> = known.iter().map(|started| scope.spawn(|| end_one(&started.process))).collect();
+            let ends: Vec<_> =
+                known.iter().map(|started| scope.spawn(|| end_one(&started.process))).collect();
             ends.into_iter().map(|end| end.join().expect("it does not panic")).collect()
         });
         let mut agents = Vec::new();

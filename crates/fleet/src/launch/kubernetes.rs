@@ -60,7 +60,8 @@ pub fn manifests(pods: &Pods) -> Result<String, FleetError> {
         && !name.starts_with(|c: char| !c.is_ascii_lowercase())
         && !name.ends_with('-');
     if !is_name {
-        let text = format!("invalid name {name}: Kubernetes takes lower-case letters, digits and -, at most 50");
+        let text =
+            format!("invalid name {name}: Kubernetes takes lower-case letters, digits and -, at most 50");
         return Err(FleetError::Unfit(text));
     }
     let mut objects = vec![secret(pods), job(pods)];
@@ -283,9 +284,7 @@ mod tests {
     fn only_the_secret_has_the_key_and_agents_have_no_privilege() {
         let text = manifests(&Pods { observers: true, ..pods() }).unwrap();
         let objects: Vec<&str> = text.split("---\n").filter(|object| !object.is_empty()).collect();
-        let with = |text: &str| {
-            objects.iter().map(|object| object.contains(text)).collect::<Vec<_>>()
-        };
+        let with = |text: &str| objects.iter().map(|object| object.contains(text)).collect::<Vec<_>>();
         assert_eq!(with("SUSECRET"), [true, false, false]);
         assert_eq!(with("kind: \"Job\""), [false, true, false]);
         assert_eq!(with("runAsNonRoot: true"), [false, true, false]);

@@ -49,7 +49,10 @@ impl std::fmt::Debug for HostOrder {
 impl std::fmt::Debug for StartAgents {
     /// Without secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StartAgents").field("key", &self.key).field("agents", &self.agents).finish_non_exhaustive()
+        f.debug_struct("StartAgents")
+            .field("key", &self.key)
+            .field("agents", &self.agents)
+            .finish_non_exhaustive()
     }
 }
 

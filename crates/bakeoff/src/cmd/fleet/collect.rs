@@ -54,7 +54,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Ok(writer) => writer,
         Err(ArchiveError::Exists { .. }) => return again(args, &archive, id, &server),
         Err(ArchiveError::Busy { .. }) => {
-            return Err(Exit::CannotHere.with(format!("the conductor of run {id} still lives: it stores the run")));
+            return Err(
+                Exit::CannotHere.with(format!("the conductor of run {id} still lives: it stores the run"))
+            );
         }
         Err(error) => return Err(of_archive(error)),
     };
@@ -64,7 +66,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 /// The run to collect, of those that are left.
 fn chosen(name: Option<&str>, server: &Server) -> anyhow::Result<RunId> {
     let seen = survey(server, Duration::from_secs(1), &signals::STOP).map_err(of_fleet)?;
-    let left = seen.iter().flat_map(|seen| seen.left.iter().flatten()).filter_map(|left| left.run.parse().ok());
+    let left =
+        seen.iter().flat_map(|seen| seen.left.iter().flatten()).filter_map(|left| left.run.parse().ok());
     let left: BTreeSet<RunId> = left.collect();
     let wanted = name.map(str::to_ascii_uppercase);
     let found: Vec<RunId> =
@@ -83,12 +86,7 @@ fn chosen(name: Option<&str>, server: &Server) -> anyhow::Result<RunId> {
     }
 }
 
-fn recovered(
-    args: &Args,
-    server: &Server,
-    id: RunId,
-    spool: &mut Spool,
-) -> anyhow::Result<Recovered> {
+fn recovered(args: &Args, server: &Server, id: RunId, spool: &mut Spool) -> anyhow::Result<Recovered> {
     let incomplete = if args.incomplete { Incomplete::Accept } else { Incomplete::Refuse };
     let mut screen = Screen::new();
     let recovered = recover(server, &id.to_string(), incomplete, &signals::STOP, &mut |told| match told {
@@ -142,8 +140,8 @@ fn again(args: &Args, archive: &Archive, id: RunId, server: &Server) -> anyhow::
 fn is_same(a: &LoadRecord, b: &LoadRecord) -> bool {
     a.counts == b.counts
         && (&a.response, &a.service, &a.failure) == (&b.response, &b.service, &b.failure)
-        && a.agents.iter().map(|agent| (&agent.agent, agent.counts, agent.slices)).eq(b
-            .agents
+        && a.agents
             .iter()
-            .map(|agent| (&agent.agent, agent.counts, agent.slices)))
+            .map(|agent| (&agent.agent, agent.counts, agent.slices))
+            .eq(b.agents.iter().map(|agent| (&agent.agent, agent.counts, agent.slices)))
 }

@@ -32,7 +32,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         if global.json { lines.push(line) } else { screen.line(&line) }
     })?;
     if global.json {
-        let document = json!({"schema": "bakeoff.fleet-down/1", "fleet": name, "hosts_left": left, "notes": lines});
+        let document =
+            json!({"schema": "bakeoff.fleet-down/1", "fleet": name, "hosts_left": left, "notes": lines});
         print_json(out, &document)?;
     }
     Ok(if left == 0 { Exit::Good } else { Exit::CannotHere })

@@ -67,9 +67,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 }
 
 fn document(seen: &Seen) -> Value {
-    let left = |left: &Left| {
-        json!({"agent": left.owner, "run": left.run, "bytes": left.bytes, "ended": left.has_end})
-    };
+    let left = |left: &Left| json!({"agent": left.owner, "run": left.run, "bytes": left.bytes, "ended": left.has_end});
     json!({
         "id": seen.agent,
         "host": seen.host,
@@ -85,7 +83,8 @@ fn document(seen: &Seen) -> Value {
 }
 
 fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    let width = |name: &str, of: &dyn Fn(&Seen) -> usize| seen.iter().map(of).max().unwrap_or(0).max(name.len());
+    let width =
+        |name: &str, of: &dyn Fn(&Seen) -> usize| seen.iter().map(of).max().unwrap_or(0).max(name.len());
     let agents = width("agent", &|seen| seen.agent.len());
     let hosts = width("host", &|seen| seen.host.len());
     if !seen.is_empty() {
@@ -118,7 +117,10 @@ fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) ->
 
 fn of_left(left: &Left) -> String {
     let end = if left.has_end { "played to its end" } else { "without its end" };
-    format!("left by {}: run {}, {} bytes, {end}; `bakeoff fleet collect {}`", left.owner, left.run, left.bytes, left.run)
+    format!(
+        "left by {}: run {}, {} bytes, {end}; `bakeoff fleet collect {}`",
+        left.owner, left.run, left.bytes, left.run
+    )
 }
 
 fn span(ns: u64) -> String {

@@ -134,12 +134,15 @@ fn refuse_without_effect(args: &Args) -> anyhow::Result<()> {
         ("--memory", "kubernetes", args.memory.is_some(), is_kubernetes),
         ("--observers", "kubernetes", args.observers, is_kubernetes),
     ];
-    if let Some((option, place, ..)) = given.iter().find(|(.., is_given, has_effect)| *is_given && !has_effect) {
+    if let Some((option, place, ..)) =
+        given.iter().find(|(.., is_given, has_effect)| *is_given && !has_effect)
+    {
         return Err(Exit::Usage.with(format!("{option} is only for --on {place}")));
     }
     let has_many_keys = args.nkey.as_deref().is_some_and(|path| path.to_string_lossy().contains("{agent}"));
     if has_many_keys && matches!(args.on, Place::Kubernetes | Place::Srun) {
-        let text = "these agents share one key: they get their names when they start; give a file without {agent}";
+        let text =
+            "these agents share one key: they get their names when they start; give a file without {agent}";
         return Err(Exit::Usage.with(text));
     }
     Ok(())
@@ -156,7 +159,8 @@ fn seed(path: &Path) -> anyhow::Result<String> {
 }
 
 fn certificates(args: &Args) -> anyhow::Result<Option<String>> {
-    let read = |path: &PathBuf| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    let read =
+        |path: &PathBuf| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
     args.ca.as_ref().map(read).transpose()
 }
 
@@ -173,9 +177,13 @@ fn by_ssh(
     let account = Account {
         schema: SCHEMA.to_owned(),
         name: name.to_owned(),
-        server: Server::new(url, args.nkey.as_deref().map(|p| key_of(p, &format!("{name}-1"))).as_deref(), None)
-            .map_err(of_fleet)?
-            .shown(),
+        server: Server::new(
+            url,
+            args.nkey.as_deref().map(|p| key_of(p, &format!("{name}-1"))).as_deref(),
+            None,
+        )
+        .map_err(of_fleet)?
+        .shown(),
         program: args.program.clone().unwrap_or_else(|| "bakeoff".to_owned()),
         ssh_config: args.ssh_config.as_ref().map(absolute).transpose()?,
         hosts: shared_out(name, &fresh_name().map_err(of_fleet)?, agents, hosts),
@@ -196,7 +204,8 @@ fn by_ssh(
     let accounts = Accounts::of(&state()?);
     accounts.create(&account).map_err(of_fleet)?;
     let answers = give(&account, &orders);
-    let failed: Vec<String> = answers.iter().filter_map(|a| a.as_ref().err()).map(ToString::to_string).collect();
+    let failed: Vec<String> =
+        answers.iter().filter_map(|a| a.as_ref().err()).map(ToString::to_string).collect();
     if !failed.is_empty() {
         let mut screen = Screen::new();
         let left = down::end(&accounts, account, &mut |line| screen.line(&line))?;
@@ -232,8 +241,9 @@ fn print(
 ) -> anyhow::Result<()> {
     let both = || hosts.iter().zip(answers);
     if global.json {
-        let hosts: Vec<_> =
-            both().map(|(of, answer)| json!({"host": of.host, "name": answer.host, "agents": answer.agents})).collect();
+        let hosts: Vec<_> = both()
+            .map(|(of, answer)| json!({"host": of.host, "name": answer.host, "agents": answer.agents}))
+            .collect();
         let document = json!({"schema": "bakeoff.fleet-up/1", "fleet": name, "hosts": hosts});
         return print_json(out, &document);
     }
@@ -283,14 +293,21 @@ fn in_kubernetes(
     Ok(Exit::Good)
 }
 
-fn as_lines(args: &Args, name: &str, url: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+fn as_lines(
+    args: &Args,
+    name: &str,
+    url: &str,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     if args.on == Place::Srun {
         refuse_loopback(args, url)?;
     }
     if global.json {
         return Err(Exit::Usage.with("--json has no effect on a unit or a line for srun"));
     }
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let is_name =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     if !is_name {
         return Err(Exit::Usage.with(format!("invalid fleet name {name}: use letters, digits, - and _")));
     }
@@ -314,8 +331,14 @@ fn as_lines(args: &Args, name: &str, url: &str, global: &Global, out: &mut dyn W
     };
     let path = |path: &Option<PathBuf>| path.as_deref().map(absolute).transpose();
     let agents = args.agents.unwrap_or(1);
-    let lines =
-        Lines { name: name.to_owned(), agents, program, server, nkey: path(&args.nkey)?, ca: path(&args.ca)? };
+    let lines = Lines {
+        name: name.to_owned(),
+        agents,
+        program,
+        server,
+        nkey: path(&args.nkey)?,
+        ca: path(&args.ca)?,
+    };
     let mut screen = Screen::new();
     if args.on == Place::Srun {
         writeln!(out, "{}", srun(&lines))?;
@@ -332,9 +355,11 @@ fn as_lines(args: &Args, name: &str, url: &str, global: &Global, out: &mut dyn W
 
 /// Refuses a server that the agents, which are on other machines, cannot reach.
 fn refuse_loopback(args: &Args, url: &str) -> anyhow::Result<()> {
-    let server = Server::new(url, args.nkey.as_deref().filter(|path| path.exists()), None).map_err(of_fleet)?;
+    let server =
+        Server::new(url, args.nkey.as_deref().filter(|path| path.exists()), None).map_err(of_fleet)?;
     if server.is_loopback() {
-        let text = format!("{}: the agents run on other machines, which cannot reach this address", server.shown());
+        let text =
+            format!("{}: the agents run on other machines, which cannot reach this address", server.shown());
         return Err(Exit::Usage.with(text));
     }
     Ok(())
