@@ -22,6 +22,8 @@ const READY_NS: u64 = 20_000_000_000;
 const AGENTS: &str = "agents.json";
 /// Mark of a key for which nothing may be started any more.
 const ENDED: &[u8] = b"ended\n";
+/// Mark of a key that was started in vain.
+const FAILED: &[u8] = b"failed\n";
 
 /// An agent that was started here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,13 +59,14 @@ impl Host<'_> {
                 }
                 let started = self.start(start);
                 if started.is_err() {
-                    let _ = turn.write_all(ENDED);
+                    let _ = turn.write_all(FAILED);
                 }
                 started?
             }
             HostOrder::End { key } => {
                 let (path, mut turn) = self.turn(key)?;
-                let (folder, had_begun) = (self.folder(key), self.folder(key).exists());
+                let folder = self.folder(key);
+                let had_begun = folder.exists() || fs::read(&path).is_ok_and(|mark| mark == FAILED);
                 let agents = self.end(&folder)?;
                 // The order to start may be on its way still. If it has been obeyed, it does not come again.
                 let marked = if had_begun { fs::remove_file(&path) } else { turn.write_all(ENDED) };
@@ -247,6 +250,6 @@ fn failed(folder: &Path, agent: &str) -> FleetError {
     // The file is the agent's: its length is not known.
     let _ = File::open(log_of(folder, agent))
         .and_then(|file| io::Read::read_to_string(&mut io::Read::take(file, 64 << 10), &mut said));
-    let last = said.lines().last().unwrap_or("it did not reach the NATS server in time").to_owned();
-    FleetError::Absent { agent: agent.to_owned(), text: last }
+    let last = said.lines().last().unwrap_or("it did not reach the NATS server in time");
+    FleetError::Absent { agent: agent.to_owned(), text: last.trim_start_matches("bakeoff: ").to_owned() }
 }
