@@ -27,8 +27,8 @@ use serde_json::Value;
 use support::{Member, Nats, read, runs_in, serve, words};
 
 const RUN: &str = "run-of-a-dead-conductor";
-/// Two agents, eight intervals, a third of a second of it in the phase before.
-const LOAD: &str = "1000 period 2 1600 all";
+/// Longer than the collection waits for answers.
+const LOAD: &str = "400 period 2 4000 all";
 
 /// This test program, started again with one test.
 fn again(test: &str, variables: &[(&str, &str)]) -> Child {
@@ -131,7 +131,7 @@ fn a_run_whose_conductor_is_killed_is_collected_whole_and_once() {
     await_that(|| has_begun(&of(&members[0], "a1")) && has_begun(&of(&members[1], "a2")));
     conductor.kill().unwrap();
     conductor.wait().unwrap();
-    let busy = collected(&nats, Incomplete::Accept).unwrap_err().to_string();
+    let busy = collected(&nats, Incomplete::Accept).map(drop).unwrap_err().to_string();
     assert!(busy.contains("still plays"), "{busy}");
     await_that(|| members.iter().all(|member| member.kept()[0].join("end.json").exists()));
 
@@ -163,7 +163,7 @@ fn a_run_whose_conductor_is_killed_is_collected_whole_and_once() {
     assert_eq!((again.record.counts, again.record.response), (record.counts, record.response));
     again.spools.release();
     assert!(members.iter().all(|member| member.kept().is_empty()));
-    let none = collected(&nats, Incomplete::Accept).unwrap_err().to_string();
+    let none = collected(&nats, Incomplete::Accept).map(drop).unwrap_err().to_string();
     assert!(none.contains("no agent that answers has a spool"), "{none}");
 }
 
@@ -182,7 +182,7 @@ fn an_agent_of_the_same_machine_answers_for_one_that_died_and_the_run_is_invalid
     await_that(|| member.kept()[0].join("end.json").exists());
 
     // Its machine has no agent: it may have a whole share.
-    let missing = collected(&nats, Incomplete::Refuse).unwrap_err().to_string();
+    let missing = collected(&nats, Incomplete::Refuse).map(drop).unwrap_err().to_string();
     assert!(missing.contains("shares 2 of 2") && missing.contains("--incomplete"), "{missing}");
     let (Recovered { record, .. }, slices) = collected(&nats, Incomplete::Accept).unwrap();
     assert_eq!((record.verdict.state, record.counts.planned), (Validity::Invalid, 1_600));
