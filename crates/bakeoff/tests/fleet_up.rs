@@ -75,8 +75,9 @@ impl Machines {
         let (nats_port, ssh_port) = (free_port(), free_port());
         for key in ["host", "user"] {
             let path = lab.path(key);
-            let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path);
-            assert!(quiet(made).status().unwrap().success());
+            let mut command = Command::new("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path);
+            assert!(quiet(&mut command).status().unwrap().success());
         }
         if nix::unistd::geteuid().is_root() {
             // As root, sshd separates its privileges there.

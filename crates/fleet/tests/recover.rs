@@ -6,7 +6,6 @@
     clippy::print_stdout,
     reason = "a test binary; clippy only knows its test functions"
 )]
-#![allow(dead_code, reason = "the support of other tests, too")]
 
 mod support;
 

@@ -1,5 +1,7 @@
 //! A NATS server, agents and loads for tests.
 
+#![allow(dead_code, reason = "each test program uses a part of it, and not the same one")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
