@@ -1,4 +1,4 @@
-//! A run whose conductor was killed, collected into an archive.
+//! A run of a killed conductor, collected into an archive.
 
 #![cfg(feature = "fleet")]
 #![allow(
@@ -19,7 +19,7 @@ use std::time::Duration;
 use lab::{Ended, Lab, assert_balanced};
 use serde_json::{Value, json};
 
-/// A NATS server and two agents, whose files are in the lab's folder.
+/// A NATS server and two agents, with their files in the lab's folder.
 struct Dev {
     lab: Lab,
     child: Child,

@@ -33,8 +33,8 @@ impl Drop for Server {
     }
 }
 
-/// A NATS server, an sshd with its own state folder, and the configuration of ssh that reaches it as `gen1` and
-/// `gen2`; `elsewhere` has a key that ssh does not know.
+/// A NATS server, an sshd with its own state folder, and the configuration of ssh that reaches it as `gen1`
+/// and `gen2`; `elsewhere` has a key that ssh does not know.
 struct Machines {
     lab: Lab,
     nats_port: u16,
@@ -150,7 +150,7 @@ impl Machines {
         self.lab.path("ssh_config").display().to_string()
     }
 
-    /// Command lines of the agents whose files are on this test's other machine.
+    /// Command lines of the agents with files on this test's other machine.
     fn agents(&self) -> Vec<String> {
         let remote = self.lab.path("remote").display().to_string();
         let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).ok();
@@ -198,16 +198,7 @@ fn a_fleet_by_ssh_is_started_shown_used_and_ended_and_no_command_line_has_a_secr
         agents.iter().map(|agent| agent["agent"].as_str().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!((of(0), of(1)), (vec!["lab-1", "lab-3"], vec!["lab-2"]), "{up}");
-    let lines = machines.agents();
-    assert_eq!(lines.len(), 3, "{lines:?}");
-    assert!(lines.iter().all(|line| !line.contains(PASSWORD)), "{lines:?}");
-    let files = machines.private_files();
-    let has_password = |path: &PathBuf| fs::read_to_string(path).unwrap().contains(PASSWORD);
-    let with_password: Vec<&PathBuf> = files.iter().filter(|path| has_password(path)).collect();
-    assert!(
-        with_password.len() == 2 && with_password.iter().all(|path| path.ends_with("url")),
-        "{with_password:?}"
-    );
+    assert_hides_the_password(&machines, 3);
 
     let status = machines.json(&["fleet", "status"], 0);
     let agents = status["agents"].as_array().unwrap();
@@ -256,10 +247,26 @@ fn a_fleet_by_ssh_is_started_shown_used_and_ended_and_no_command_line_has_a_secr
     assert_eq!(down.code, Some(0), "{}", down.err);
     assert!(down.err.contains("lab-2") && down.err.contains("had ended before"), "{}", down.err);
     assert_eq!(machines.agents(), Vec::<String>::new());
-    assert_eq!(machines.private_files(), Vec::<PathBuf>::new(), "no secret stays");
+    // An agent that was killed leaves its lock, which is empty.
+    let files = machines.private_files();
+    assert!(files.iter().all(|path| path.ends_with("lab-2/lock")), "no secret stays: {files:?}");
     assert_eq!(machines.run(&["fleet", "down"]).code, Some(2));
     let status = machines.json(&["fleet", "status"], 1);
     assert_eq!((&status["agents"], &status["silent"]), (&serde_json::json!([]), &serde_json::json!([])));
+}
+
+/// Checks that the password is in no command line, and only in a file of each host.
+fn assert_hides_the_password(machines: &Machines, agents: usize) {
+    let lines = machines.agents();
+    assert_eq!(lines.len(), agents, "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains(PASSWORD)), "{lines:?}");
+    let files = machines.private_files();
+    let has_password = |path: &PathBuf| fs::read_to_string(path).unwrap().contains(PASSWORD);
+    let with_password: Vec<&PathBuf> = files.iter().filter(|path| has_password(path)).collect();
+    assert!(
+        with_password.len() == 2 && with_password.iter().all(|path| path.ends_with("url")),
+        "{with_password:?}"
+    );
 }
 
 fn agents_pid(up: &Value, name: &str) -> i32 {

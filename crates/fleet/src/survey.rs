@@ -16,11 +16,11 @@ const AT_ONCE: usize = 16;
 /// An agent that answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Its name.
+    /// Name of the agent.
     pub agent: String,
     /// Name of its machine.
     pub host: String,
-    /// Its version, with that of its messages.
+    /// Version of the program, with that of its messages.
     pub version: String,
     /// Whether a conductor of this version accepts it.
     pub is_same_version: bool,

@@ -29,7 +29,7 @@ const RUN: &str = "run-of-a-dead-conductor";
 /// Longer than the collection waits for answers.
 const LOAD: &str = "400 period 2 4000 all";
 
-/// This test program, started again with one test.
+/// The test program, started again with one test.
 fn again(test: &str, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]).envs(variables.iter().copied());
@@ -94,7 +94,7 @@ fn collected(nats: &Nats, incomplete: Incomplete) -> Result<(Recovered, Vec<Hist
     Ok((recovered, slices))
 }
 
-/// What holds of every record: sums of agents, and of intervals.
+/// Checks what holds of every record: sums of agents, and of intervals.
 fn assert_sums(record: &LoadRecord, slices: &[HistogramSlice]) {
     let counts = record.counts;
     assert!(counts.balance(), "{counts:?}");

@@ -2,19 +2,20 @@
 
 mod collect;
 mod down;
+mod options;
 mod status;
 mod up;
 
 use std::io::{Read as _, Write};
-use std::path::PathBuf;
 
+use ::fleet::Dev;
 use ::fleet::launch::host::Host;
 use ::fleet::launch::order::HostOrder;
-use ::fleet::{Dev, Server};
 use record::clock::{Clock as _, Monotonic};
 use serde_json::json;
 
-use crate::cmd::agent::{address, host, of_fleet, state_folder};
+use self::options::state;
+use crate::cmd::agent::{host, of_fleet};
 use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::signals;
@@ -46,39 +47,6 @@ enum Action {
     /// Obey an order on standard input: the other end of `fleet up` and `fleet down`
     #[command(hide = true, after_help = "Examples:\n  bakeoff fleet on-host")]
     OnHost,
-}
-
-/// NATS server of a fleet, as its conductor reaches it.
-#[derive(Debug, clap::Args)]
-struct ServerOptions {
-    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT on another, or {file:PATH} [default:
-    /// $NATS_URL; it or the file may contain a password]
-    #[arg(long, value_name = "URL")]
-    server: Option<String>,
-
-    /// File with the seed of the conductor's NKey
-    #[arg(long, value_name = "FILE")]
-    nkey: Option<PathBuf>,
-
-    /// Certificates to trust besides the system's (PEM)
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-}
-
-impl ServerOptions {
-    fn server(&self) -> anyhow::Result<Server> {
-        let url = address(self.server.as_deref())?.ok_or_else(no_server)?;
-        Server::new(&url, self.nkey.as_deref(), self.ca.as_deref()).map_err(of_fleet)
-    }
-}
-
-fn no_server() -> anyhow::Error {
-    Exit::Usage.with("no NATS server: give --server URL, or set $NATS_URL")
-}
-
-/// Folder for the state of this program.
-fn state() -> anyhow::Result<PathBuf> {
-    state_folder().ok_or_else(|| Exit::CannotHere.with("no folder for state: set $XDG_STATE_HOME or $HOME"))
 }
 
 const EXAMPLES: &str = "\

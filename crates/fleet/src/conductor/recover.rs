@@ -32,7 +32,7 @@ const AGENTS_MAX: u32 = 1_000;
 /// Treatment of a run of which a share is in no spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Incomplete {
-    /// It is refused: the spool may be on a machine without an agent.
+    /// Refused: the spool may be on a machine without an agent.
     Refuse,
     /// The run is INVALID and names the missing shares.
     Accept,
@@ -64,8 +64,8 @@ struct Found {
 ///
 /// # Errors
 ///
-/// [`FleetError`] if an agent still plays the run, no spool has it, spools contradict each other, or a share is
-/// missing and `incomplete` refuses it.
+/// [`FleetError`] if an agent still plays the run, no spool has it, spools contradict each other, or a share
+/// is missing and `incomplete` refuses it.
 pub fn recover(
     server: &Server,
     run: &str,

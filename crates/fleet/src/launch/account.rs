@@ -1,5 +1,5 @@
-//! The account of a fleet that `fleet up` started: which agents, on which hosts. It is stored before anything is
-//! started.
+//! The account of a fleet that `fleet up` started: which agents, on which hosts. It is stored before anything
+//! is started.
 
 use std::fs;
 use std::io;

@@ -32,10 +32,10 @@ struct Started {
     process: Known,
 }
 
-/// This machine.
+/// The machine of this process.
 #[derive(Debug)]
 pub struct Host<'a> {
-    /// Its name.
+    /// Name of the machine.
     pub name: String,
     /// Folder for the state of the program's user.
     pub state: &'a Path,

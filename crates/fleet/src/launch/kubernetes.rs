@@ -51,7 +51,7 @@ impl std::fmt::Debug for Pods {
 ///
 /// # Errors
 ///
-/// [`FleetError::Unfit`] if the name is none of Kubernetes.
+/// [`FleetError::Unfit`] if Kubernetes does not take the name.
 pub fn manifests(pods: &Pods) -> Result<String, FleetError> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let name = &pods.name;
@@ -112,8 +112,13 @@ fn job(pods: &Pods) -> Value {
     }
     // A volume's own folder belongs to root.
     give("--spool", "/spool/agent".to_owned());
+    agents(pods, &agent(pods, &arguments))
+}
+
+/// The container of an agent.
+fn agent(pods: &Pods, arguments: &[String]) -> Value {
     let memory = format!("{}Mi", pods.memory_mib);
-    let container = json!({
+    json!({
         "name": "agent",
         "image": pods.image,
         "command": [pods.program],
@@ -134,7 +139,11 @@ fn job(pods: &Pods) -> Value {
             {"name": "spool", "mountPath": "/spool"},
             {"name": "tmp", "mountPath": "/tmp"},
         ],
-    });
+    })
+}
+
+/// The Job of agents with this container.
+fn agents(pods: &Pods, container: &Value) -> Value {
     let spread = json!([{
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

@@ -28,8 +28,8 @@ pub enum ServerWord {
     File(String),
 }
 
-/// A unit for the system's manager, as a template: each instance is an agent with an unprivileged user. systemd
-/// reads the files with secrets as root and hands them to the agent alone.
+/// A unit for the system's manager, as a template: each instance is an agent with an unprivileged user.
+/// systemd reads the files with secrets as root and hands them to the agent alone.
 pub fn unit(lines: &Lines) -> String {
     let mut credentials = String::new();
     let mut words = vec![lines.program.clone(), "agent".to_owned()];

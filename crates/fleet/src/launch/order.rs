@@ -68,28 +68,28 @@ pub struct HostAnswer {
 /// An agent after an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentState {
-    /// Its name.
+    /// Name of the agent.
     pub agent: String,
-    /// Its process.
+    /// Number of the process.
     pub pid: u32,
-    /// What became of it.
+    /// Fate of the agent.
     pub state: State,
     /// Runs in its spool that no conductor has collected.
     #[serde(default)]
     pub left: Vec<String>,
 }
 
-/// What became of an agent.
+/// Fate of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It waits for loads.
+    /// Waits for loads.
     Started,
-    /// This order ended it.
+    /// Ended by the order.
     Ended,
-    /// It had ended before.
+    /// Had ended before.
     Gone,
-    /// It still runs.
+    /// Still runs.
     Remains,
 }
 

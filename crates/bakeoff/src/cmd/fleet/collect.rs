@@ -13,7 +13,7 @@ use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind};
 use report::text::Detail;
 
-use super::ServerOptions;
+use super::options::ServerOptions;
 use crate::cmd::agent::of_fleet;
 use crate::cmd::{Global, command_line, load, of_archive};
 use crate::exit::Exit;

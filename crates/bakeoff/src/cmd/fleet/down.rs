@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
+use ::fleet::FleetError;
 use ::fleet::launch::account::{Account, Accounts};
 use ::fleet::launch::order::{HostAnswer, HostOrder, State};
+use ::fleet::launch::ssh;
 use serde_json::json;
 
-use super::{state, up};
+use super::options::state;
 use crate::cmd::agent::of_fleet;
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
@@ -63,7 +65,7 @@ pub(super) fn end(
 ) -> anyhow::Result<usize> {
     let orders: Vec<HostOrder> =
         account.hosts.iter().map(|of_host| HostOrder::End { key: of_host.key.clone() }).collect();
-    let answers = up::give(&account, &orders);
+    let answers = give(&account, &orders);
     let mut answers = answers.into_iter();
     account.hosts.retain(|of_host| match answers.next() {
         Some(Ok(answer)) => {
@@ -78,6 +80,18 @@ pub(super) fn end(
     });
     accounts.update(&account).map_err(of_fleet)?;
     Ok(account.hosts.len())
+}
+
+/// Gives each host its order, to all at once.
+pub(super) fn give(account: &Account, orders: &[HostOrder]) -> Vec<Result<HostAnswer, FleetError>> {
+    std::thread::scope(|scope| {
+        let given = account.hosts.iter().zip(orders).map(|(of_host, order)| {
+            let config = account.ssh_config.as_deref();
+            scope.spawn(move || ssh::order(&of_host.host, config, &account.program, order))
+        });
+        let given: Vec<_> = given.collect();
+        given.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    })
 }
 
 fn report(host: &str, answer: &HostAnswer, tell: &mut dyn FnMut(String)) {

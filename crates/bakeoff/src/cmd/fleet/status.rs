@@ -8,7 +8,7 @@ use ::fleet::{Left, Seen, survey};
 use record::quantity;
 use serde_json::{Value, json};
 
-use super::{ServerOptions, state};
+use super::options::{ServerOptions, state};
 use crate::cmd::agent::of_fleet;
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;

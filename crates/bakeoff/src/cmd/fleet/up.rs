@@ -8,11 +8,12 @@ use ::fleet::launch::kubernetes::{Pods, manifests};
 use ::fleet::launch::lines::{Lines, ServerWord, srun, unit};
 use ::fleet::launch::order::{HostAnswer, HostOrder, StartAgents, VERSION};
 use ::fleet::launch::ssh;
-use ::fleet::{FleetError, Server, seed_in};
+use ::fleet::{Server, seed_in};
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::{down, no_server, state};
+use super::down;
+use super::options::{no_server, state};
 use crate::cmd::agent::{address, address_file, of_fleet};
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
@@ -25,13 +26,13 @@ pub(crate) struct Args {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     agents: Option<u32>,
 
-    /// ssh:HOST,HOST starts the agents; systemd, kubernetes and srun print a unit, manifests or a command line
-    /// that does
+    /// ssh:HOST,HOST starts the agents; systemd, kubernetes and srun print a unit, manifests or a command
+    /// line that does
     #[arg(long, value_name = "WHERE", value_parser = place)]
     on: Place,
 
-    /// NATS server, as the agents reach it: tls://HOST:PORT, or {file:PATH} [default: $NATS_URL; it or the file
-    /// may contain a password]
+    /// NATS server, as the agents reach it: tls://HOST:PORT, or {file:PATH} [default: $NATS_URL; it or the
+    /// file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
@@ -67,8 +68,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     memory: Option<u32>,
 
-    /// With kubernetes: also an observer on each node, which records all instruments, an hour at a time; it has
-    /// the rights that this takes
+    /// With kubernetes: also an observer on each node, which records all instruments, an hour at a time; it
+    /// has the rights that this takes
     #[arg(long)]
     observers: bool,
 }
@@ -203,7 +204,7 @@ fn by_ssh(
     }
     let accounts = Accounts::of(&state()?);
     accounts.create(&account).map_err(of_fleet)?;
-    let answers = give(&account, &orders);
+    let answers = down::give(&account, &orders);
     let failed: Vec<String> =
         answers.iter().filter_map(|a| a.as_ref().err()).map(ToString::to_string).collect();
     if !failed.is_empty() {
@@ -218,18 +219,6 @@ fn by_ssh(
     let answers: Vec<HostAnswer> = answers.into_iter().filter_map(Result::ok).collect();
     print(name, &account.hosts, &answers, global, out)?;
     Ok(Exit::Good)
-}
-
-/// Gives each host its order, to all at once.
-pub(super) fn give(account: &Account, orders: &[HostOrder]) -> Vec<Result<HostAnswer, FleetError>> {
-    std::thread::scope(|scope| {
-        let given = account.hosts.iter().zip(orders).map(|(of_host, order)| {
-            let config = account.ssh_config.as_deref();
-            scope.spawn(move || ssh::order(&of_host.host, config, &account.program, order))
-        });
-        let given: Vec<_> = given.collect();
-        given.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
-    })
 }
 
 fn print(
