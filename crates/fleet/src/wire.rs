@@ -176,6 +176,7 @@ pub(crate) enum Beat {
 
 /// Start of an agent's share, for the collection of a run without a conductor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the time of the start is one of several times")]
 pub(crate) struct Start {
     pub(crate) run: String,
     pub(crate) agent: String,
