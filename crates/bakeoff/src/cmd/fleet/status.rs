@@ -124,7 +124,8 @@ fn of_left(left: &Left) -> String {
 }
 
 fn span(ns: u64) -> String {
-    quantity::span(ns as f64 / 1e9)
+    // Bounds in a network are tens of microseconds; offsets of clocks may be days.
+    if ns < 10_000_000 { format!("{:.1} us", ns as f64 / 1e3) } else { quantity::span(ns as f64 / 1e9) }
 }
 
 fn signed(ns: i64) -> String {
