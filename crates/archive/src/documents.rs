@@ -2,13 +2,13 @@
 //! travel between machines.
 
 use record::histogram::CompactHistogram;
-use record::load::LoadRecord;
+use record::load::{LoadRecord, LoadSettings};
 use record::series::{HistogramSlice, LatencyKind};
 use serde::{Deserialize, Serialize};
 
 use crate::hlog;
 use crate::schema::Wrong;
-use crate::schema::load::Load;
+use crate::schema::load::{self as schema, Load};
 
 /// A document that is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,20 @@ pub fn of_load(load: &LoadRecord) -> serde_json::Value {
 pub fn load(document: serde_json::Value) -> Result<LoadRecord, NoDocument> {
     let form: Load = serde_json::from_value(document).map_err(|error| NoDocument(error.to_string()))?;
     Ok(form.read(Vec::new())?)
+}
+
+/// Form of the settings of a load; the target is masked.
+pub fn of_settings(settings: &LoadSettings) -> serde_json::Value {
+    schema::of_settings(settings)
+}
+
+/// The inverse of [`of_settings`], except for the target's password.
+///
+/// # Errors
+///
+/// [`NoDocument`] if the document is another one.
+pub fn settings(document: serde_json::Value) -> Result<LoadSettings, NoDocument> {
+    Ok(schema::settings(document)?)
 }
 
 /// Form of a distribution of one interval, without the interval.

@@ -48,7 +48,7 @@ const GROUPS: [(&str, &[Line]); 5] = [
             (&["archive"], "runs to and from an archive that machines share"),
             (&["serve", "queue"], "the archive in a browser; a queue of plans"),
             #[cfg(feature = "fleet")]
-            (&["agent", "fleet"], "a load generator of a fleet; a fleet on this machine"),
+            (&["agent", "fleet"], "a load generator of a fleet; fleets: start, look, end, collect"),
         ],
     ),
     (

@@ -26,6 +26,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 const NOTICE_NS: u64 = 20_000_000;
 /// A start further ahead is not meant.
 const AHEAD_MAX_NS: u64 = 60_000_000_000;
+/// Longest list of spools in an answer, which is well below a message's limit.
+const LEFT_MAX: usize = 1_000;
 
 /// One member of a fleet.
 pub struct Agent<'a> {
@@ -41,6 +43,8 @@ pub struct Agent<'a> {
     pub read: &'static ReadWords,
     /// Ends the agent.
     pub stop: &'a Stop,
+    /// Called once the agent waits for loads.
+    pub on_ready: &'a dyn Fn(),
 }
 
 impl std::fmt::Debug for Agent<'_> {
@@ -86,8 +90,8 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
         let mut orders = client.subscribe(wire::orders(&agent.id)).await.map_err(|e| refused(&e))?;
         client.flush().await.map_err(|e| refused(&e))?;
         tell(&format!("agent {} on {} waits for a load at {}", agent.id, agent.host, agent.server.shown()));
-        let spool = own.folder();
-        let mut member = Member { agent, spool, epoch, client, job: None, heard_ns: 0 };
+        (agent.on_ready)();
+        let mut member = Member { agent, own: &own, epoch, client, job: None, heard_ns: 0 };
         let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -107,7 +111,7 @@ pub fn serve(agent: &Agent<'_>, tell: &mut dyn FnMut(&str)) -> Result<(), FleetE
 
 struct Member<'a> {
     agent: &'a Agent<'a>,
-    spool: &'a Path,
+    own: &'a Own,
     /// Name of this process among all that have the agent's name.
     epoch: String,
     client: Client,
@@ -156,14 +160,15 @@ impl Member<'_> {
                 self.heard_ns = received_ns;
                 match order {
                     Order::Clock => Answer::Clock { received_ns, sent_ns: Monotonic.now_ns() },
-                    Order::Read { run, file, offset } => {
-                        let bytes = self.read(&run, file, offset);
+                    Order::Read { run, file, offset, owner } => {
+                        let bytes = self.read(&run, file, offset, owner.as_deref());
                         return self.send(reply, bytes).await;
                     }
                     Order::Prepare(plan) => self.prepare(plan, tell),
-                    Order::Arm { run, at_ns } => self.arm(&run, at_ns),
+                    Order::Arm { run, at_ns, bound_ns } => self.arm(&run, at_ns, bound_ns, tell),
                     Order::Stop { run } => self.stop(&run),
-                    Order::Taken { run } => self.taken(&run),
+                    Order::Taken { run, owner } => self.taken(&run, owner.as_deref()),
+                    Order::Left => self.left(),
                 }
             }
         };
@@ -199,7 +204,7 @@ impl Member<'_> {
         }
         let sender = if self.agent.server.has_credentials() { Sender::Conductor } else { Sender::Anyone };
         let share = format!("run {}: share {} of {}", plan.run, plan.index.saturating_add(1), plan.of);
-        match Job::begin(plan, self.agent.read, sender, self.spool) {
+        match Job::begin(plan, self.agent.read, sender, self.own.folder()) {
             Err(why) => refused(why),
             Ok(job) => {
                 tell(&share);
@@ -218,7 +223,8 @@ impl Member<'_> {
         running.ok_or_else(|| Answer::Refused { why: format!("not in run {run}") })
     }
 
-    fn arm(&mut self, run: &str, at_ns: u64) -> Answer {
+    fn arm(&mut self, run: &str, at_ns: u64, bound_ns: u64, tell: &mut dyn FnMut(&str)) -> Answer {
+        let agent = self.agent;
         let running = match self.of_run(run) {
             Ok(running) => running,
             Err(refusal) => return refusal,
@@ -236,7 +242,29 @@ impl Member<'_> {
             return Answer::Refused { why: "the start time is more than a minute ahead".to_owned() };
         }
         running.job.arm(at_ns);
+        if let Err(error) = running.job.write_start(&agent.id, &agent.host, at_ns, bound_ns) {
+            tell(&format!("run {run}: if its conductor dies, it cannot be collected: {error}"));
+        }
         Answer::Done
+    }
+
+    /// The run that this agent plays.
+    fn played(&self) -> Option<&str> {
+        let playing = self.job.as_ref().filter(|running| !running.job.is_over());
+        playing.map(|running| running.job.run.as_str())
+    }
+
+    /// Spools that no conductor has collected, of this agent and of others that no longer run here.
+    fn left(&self) -> Answer {
+        if !self.agent.server.has_credentials() {
+            let why = "without credentials, an agent does not tell of its spools: any user of this machine could \
+                       have them removed";
+            return Answer::Refused { why: why.to_owned() };
+        }
+        let mut spools = self.own.spools_left_in(&self.agent.spool, self.played());
+        let more = spools.len().saturating_sub(LEFT_MAX) as u64;
+        spools.truncate(LEFT_MAX);
+        Answer::Left { boot: wire::boot(), spools, more }
     }
 
     fn stop(&mut self, run: &str) -> Answer {
@@ -250,29 +278,39 @@ impl Member<'_> {
     }
 
     /// Removes what a conductor has stored, also of a run that is not the last one.
-    fn taken(&mut self, run: &str) -> Answer {
+    fn taken(&mut self, run: &str, owner: Option<&str>) -> Answer {
         let refused = |why: String| Answer::Refused { why };
-        if let Ok(running) = self.of_run(run) {
+        let own = self.agent.id.as_str();
+        let owner = owner.unwrap_or(own);
+        if owner == own
+            && let Ok(running) = self.of_run(run)
+        {
             if !running.job.is_over() {
                 return refused("the load has not ended".to_owned());
             }
             running.publisher.abort();
             self.job = None;
         }
-        if !wire::is_name(run) || !self.spool.join(run).is_dir() {
-            return refused(format!("not in run {run}"));
-        }
-        match Folder::of(self.spool, run).remove() {
-            Ok(()) => Answer::Done,
-            Err(error) => refused(error.to_string()),
+        match self.spool_of(owner, run) {
+            Some((folder, _lock)) if folder.path().is_dir() => match folder.remove() {
+                Ok(()) => Answer::Done,
+                Err(error) => refused(error.to_string()),
+            },
+            _ => refused(format!("not in run {run}")),
         }
     }
 
-    fn read(&self, run: &str, file: SpoolFile, offset: u64) -> Vec<u8> {
-        if !wire::is_name(run) {
-            return Vec::new();
+    fn read(&self, run: &str, file: SpoolFile, offset: u64, owner: Option<&str>) -> Vec<u8> {
+        let spool = self.spool_of(owner.unwrap_or(&self.agent.id), run);
+        spool.and_then(|(folder, _lock)| folder.read(file, offset).ok()).unwrap_or_default()
+    }
+
+    /// Spool of a run of this agent, or of one that no longer runs; of another only with credentials.
+    fn spool_of(&self, owner: &str, run: &str) -> Option<(Folder, Option<std::fs::File>)> {
+        if owner != self.agent.id && !self.agent.server.has_credentials() {
+            return None;
         }
-        Folder::of(self.spool, run).read(file, offset).unwrap_or_default()
+        self.own.of_owner(&self.agent.spool, owner, run)
     }
 
     /// Tells that the agent is alive; false if it should end.

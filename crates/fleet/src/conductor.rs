@@ -4,6 +4,7 @@ mod collect;
 mod gather;
 pub(crate) mod office;
 mod play;
+pub(crate) mod recover;
 
 use record::load::LoadRecord;
 use record::series::HistogramSlice;

@@ -51,6 +51,14 @@ pub enum FleetError {
         /// The reason.
         text: String,
     },
+    /// A machine cannot be reached, or does not obey.
+    #[error("host {host}: {text}")]
+    Host {
+        /// The machine, as `ssh` knows it.
+        host: String,
+        /// The reason.
+        text: String,
+    },
     /// The settings do not suit a fleet.
     #[error("{0}")]
     Unfit(String),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::{self, Trip};
 use crate::received::Received;
-use crate::wire::{self, Addressed, Answer, Beat, End, Hello, Line};
+use crate::wire::{self, Addressed, Answer, Beat, End, Hello, Line, Start};
 
 /// Lines that the plan of these checks allows.
 const LINES_MAX: u64 = 8;
@@ -24,6 +24,9 @@ pub fn messages(input: &[u8]) {
     again::<Addressed>(input);
     again::<Hello>(input);
     again::<Beat>(input);
+    if let Some(start) = again::<Start>(input) {
+        let _ = archive::documents::settings(start.settings);
+    }
     if let Some(Answer::Clock { received_ns, sent_ns }) = again::<Answer>(input) {
         let trip = Trip { sent_ns: 1, received_ns, answered_ns: sent_ns, returned_ns: 2 };
         if let Some(offset) = clock::offset(&[trip]) {
@@ -75,11 +78,14 @@ mod tests {
     use super::*;
 
     /// Messages of each kind, and numbers at their ends.
-    const SAMPLES: [&str; 12] = [
+    const SAMPLES: [&str; 15] = [
         r#"{"epoch":"ab","order":"prepare","run":"r","words":["bakeoff","load"],"index":0,"of":2,"sha256":"00"}"#,
         r#"{"epoch":null,"order":"arm","run":"r","at_ns":18446744073709551615}"#,
         r#"{"epoch":null,"order":"read","run":"../r","file":"slices","offset":18446744073709551615}"#,
         r#"{"epoch":null,"order":"clock"}"#,
+        r#"{"epoch":null,"order":"taken","run":"r","owner":"a"}"#,
+        r#"{"answer":"left","boot":"b","spools":[{"owner":"a","run":"r","bytes":1,"has_end":true}],"more":0}"#,
+        r#"{"run":"r","agent":"a","host":"h","index":0,"of":2,"boot":"b","start_ns":1,"bound_ns":1,"monotonic_ns":1,"unix_ns":1,"is_recorded":false,"settings":{}}"#,
         r#"{"agent":"a1","host":"h","version":"0","cpus":4294967295,"busy":null}"#,
         r#"{"answer":"clock","received_ns":18446744073709551615,"sent_ns":18446744073709551615}"#,
         r#"{"answer":"clock","received_ns":9223372036854775807,"sent_ns":9223372036854775807}"#,

@@ -3,19 +3,20 @@
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use archive::documents::{self, SliceForm};
 use load::{Attachments, Event, Share, StartLine, Stop, StopLevel};
+use record::clock::WallAnchor;
 use record::load::{LoadSettings, Phase, Progress};
 use record::series::HistogramSlice;
 use tokio::sync::watch;
 
 use crate::meant::{Meant, ReadWords, Sender};
 use crate::spool::{Folder, SpoolWriter};
-use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown};
+use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown, Start};
 
 /// Refusal of an agent without credentials.
 pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, because any user of this machine could give the order: \
@@ -38,6 +39,10 @@ pub(crate) struct Job {
     pub(crate) written: watch::Receiver<Option<u64>>,
     state: Arc<Mutex<State>>,
     is_armed: bool,
+    /// Number of the share, and number of shares.
+    share: (u32, u32),
+    /// Form of the settings, and whether the due times are recorded ones; set once the plan is accepted.
+    meant: Arc<OnceLock<(serde_json::Value, bool)>>,
 }
 
 /// State that the load's thread reports.
@@ -73,11 +78,14 @@ impl Job {
         let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
         let (told, written) = watch::channel(None);
         let state = Arc::new(Mutex::new(State::Works));
+        let (share, meant) = ((plan.index, plan.of), Arc::new(OnceLock::new()));
         let body = {
             let (folder, line, stop, state) =
                 (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
+            let form = Arc::clone(&meant);
             move || {
                 let played = accept(&plan, read, sender).and_then(|(meant, share)| {
+                    let _ = form.set((documents::of_settings(&meant.settings), !meant.recorded.is_empty()));
                     Ok((meant, share, folder.create().map_err(|error| of_folder(&folder, &error))?))
                 });
                 let state_after = match played {
@@ -92,13 +100,41 @@ impl Job {
             }
         };
         thread::Builder::new().name("load".into()).spawn(body).map_err(|error| error.to_string())?;
-        Ok(Self { run, folder, line, stop, written, state, is_armed: false })
+        Ok(Self { run, folder, line, stop, written, state, is_armed: false, share, meant })
     }
 
     /// Lets the load begin at `at_ns`.
     pub(crate) fn arm(&mut self, at_ns: u64) {
         self.line.go(at_ns);
         self.is_armed = true;
+    }
+
+    /// Writes the account of the start, from which a run without a conductor is collected.
+    pub(crate) fn write_start(
+        &self,
+        agent: &str,
+        host: &str,
+        start_ns: u64,
+        bound_ns: u64,
+    ) -> io::Result<()> {
+        let Some((settings, is_recorded)) = self.meant.get().cloned() else {
+            return Err(io::Error::other("the load is not prepared"));
+        };
+        let WallAnchor { monotonic_ns, unix_ns } = WallAnchor::now();
+        self.folder.write_start(&Start {
+            run: self.run.clone(),
+            agent: agent.to_owned(),
+            host: host.to_owned(),
+            index: self.share.0,
+            of: self.share.1,
+            boot: wire::boot(),
+            start_ns,
+            bound_ns,
+            monotonic_ns,
+            unix_ns,
+            is_recorded,
+            settings,
+        })
     }
 
     /// Asks the load to end, once for each level: it may ask again and again.

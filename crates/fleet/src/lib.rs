@@ -14,6 +14,8 @@
 //! | `spool`, `received` | The intervals on the agent's disk and on the conductor's. |
 //! | `agent`, `job` | One member of a fleet, and its part in one load. |
 //! | `conductor`, `merge` | The load as a whole. |
+//! | `survey` | The agents that answer now. |
+//! | [`launch`] | Starts agents elsewhere, and ends them. |
 //! | `dev` | A fleet on this machine, to try it. |
 
 mod agent;
@@ -24,19 +26,23 @@ mod error;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod job;
+pub mod launch;
 mod meant;
 mod merge;
 mod presence;
 mod received;
 mod server;
 mod spool;
+mod survey;
 mod wire;
 
 pub use agent::{Agent, serve};
 pub use conductor::conduct;
 pub use conductor::office::{Fleet, Spools, Told};
+pub use conductor::recover::{Incomplete, Recovered, recover};
 pub use dev::Dev;
 pub use error::FleetError;
 pub use job::ONLY_NULL;
 pub use meant::{Meant, ReadWords, Sender};
-pub use server::Server;
+pub use server::{Server, seed_in};
+pub use survey::{Left, Seen, survey};

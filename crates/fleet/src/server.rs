@@ -64,12 +64,8 @@ impl Server {
         let nkey = match nkey {
             None => None,
             Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(of_file(path))?;
-                let seed = text.lines().map(str::trim).find(|line| line.starts_with('S'));
-                Some(
-                    seed.ok_or_else(|| wrong("the file of --nkey has no seed (a line that begins with S)"))?
-                        .to_owned(),
-                )
+                let no_seed = || wrong("the file of --nkey has no seed (a line that begins with S)");
+                Some(seed_in(path)?.ok_or_else(no_seed)?)
             }
         };
         let server =
@@ -98,7 +94,8 @@ impl Server {
         format!("{}://{}", self.scheme, self.host)
     }
 
-    fn is_loopback(&self) -> bool {
+    /// Whether the server is on the machine that connects.
+    pub fn is_loopback(&self) -> bool {
         let name = match self.host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
             _ => &self.host,
@@ -138,6 +135,16 @@ impl Server {
             )
         })
     }
+}
+
+/// Seed of an `NKey` in a file; `None` if it has none.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn seed_in(path: &Path) -> Result<Option<String>, FleetError> {
+    let text = std::fs::read_to_string(path).map_err(of_file(path))?;
+    Ok(text.lines().map(str::trim).find(|line| line.starts_with('S')).map(str::to_owned))
 }
 
 #[cfg(test)]

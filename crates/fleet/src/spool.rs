@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::wire::{self, End, SpoolFile};
+use crate::wire::{self, End, LeftSpool, SpoolFile, Start};
 
 /// Bytes that one order to read returns at most: well below a message's limit.
 pub(crate) const READ_BYTES: usize = 256 * 1024;
@@ -46,6 +46,7 @@ impl Folder {
         self.0.join(match file {
             SpoolFile::Slices => "slices.jsonl",
             SpoolFile::End => "end.json",
+            SpoolFile::Start => "start.json",
         })
     }
 
@@ -64,14 +65,12 @@ impl Folder {
 
     /// Writes the account of the run's end, whole or not at all.
     pub(crate) fn write_end(&self, end: &End) -> io::Result<()> {
-        let (path, made) = (self.file(SpoolFile::End), self.0.join("end.json.new"));
-        // Left by a process that was killed; the folder is this user's alone.
-        let _ = fs::remove_file(&made);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&made)?;
-        file.write_all(&wire::bytes(end))?;
-        file.sync_all()?;
-        fs::rename(made, path)?;
-        File::open(&self.0)?.sync_all()
+        write_private(&self.file(SpoolFile::End), &wire::bytes(end))
+    }
+
+    /// Writes the account of the run's start, whole or not at all.
+    pub(crate) fn write_start(&self, start: &Start) -> io::Result<()> {
+        write_private(&self.file(SpoolFile::Start), &wire::bytes(start))
     }
 
     /// Up to [`READ_BYTES`] from `offset` on; empty at the end of the file, or if there is no such file.
@@ -127,6 +126,44 @@ impl Own {
         &self.folder
     }
 
+    /// Runs in `spool` that this agent, or one that no longer runs, has left, as an answer has them.
+    ///
+    /// - `except`: a run that this agent still plays.
+    pub(crate) fn spools_left_in(&self, spool: &Path, except: Option<&str>) -> Vec<LeftSpool> {
+        let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        let left_spool = |path: &PathBuf| {
+            let (owner, run) = (name(path.parent()?)?, name(path)?);
+            let is_played = *path == self.folder.join(except.unwrap_or_default());
+            if is_played || !wire::is_name(&owner) || !wire::is_name(&run) {
+                return None;
+            }
+            let folder = Folder(path.clone());
+            let bytes = fs::metadata(folder.file(SpoolFile::Slices)).map_or(0, |found| found.len());
+            Some(LeftSpool { owner, run, bytes, has_end: folder.file(SpoolFile::End).exists() })
+        };
+        self.left_in(spool).iter().filter_map(left_spool).collect()
+    }
+
+    /// Spool of a run that `owner` has left in `spool`: this agent, or one that no longer runs.
+    ///
+    /// The file keeps the owner's name from another process.
+    pub(crate) fn of_owner(&self, spool: &Path, owner: &str, run: &str) -> Option<(Folder, Option<File>)> {
+        if !wire::is_name(owner) || !wire::is_name(run) {
+            return None;
+        }
+        let folder = spool.join(owner);
+        let lock = if folder == self.folder {
+            None
+        } else {
+            let lock = File::open(folder.join(LOCK)).ok();
+            if lock.as_ref().is_some_and(|lock| lock.try_lock().is_err()) {
+                return None;
+            }
+            lock
+        };
+        Some((Folder::of(&folder, run), lock))
+    }
+
     /// Runs in `spool` that this agent, or one that no longer runs, has left.
     pub(crate) fn left_in(&self, spool: &Path) -> Vec<PathBuf> {
         let folders_in = |folder: &Path| {
@@ -153,6 +190,18 @@ impl Drop for Own {
             let _ = fs::remove_dir(&self.folder);
         }
     }
+}
+
+/// Writes a file that only this user can read, whole or not at all.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let made = path.with_added_extension("new");
+    // Left by a process that was killed; the folder is this user's alone.
+    let _ = fs::remove_file(&made);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&made)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(made, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Makes a folder that only this user can read, and the folders above it.

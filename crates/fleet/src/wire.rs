@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::meant::Meant;
 
 /// Version of these messages, together with the program's: both must be equal.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 pub(crate) const HELLO: &str = "bakeoff.hello";
 /// The name in place of an agent's for the conductor's own beats.
 pub(crate) const CONDUCTOR: &str = "conductor";
@@ -76,14 +76,32 @@ pub(crate) enum Order {
     Clock,
     /// Build the data set and make the connections.
     Prepare(Plan),
-    /// Begin at this time of the agent's clock.
-    Arm { run: String, at_ns: u64 },
+    /// Begin at this time of the agent's clock, which is known to within `bound_ns`.
+    Arm {
+        run: String,
+        at_ns: u64,
+        #[serde(default)]
+        bound_ns: u64,
+    },
     /// End early.
     Stop { run: String },
     /// Give a part of a file of the spool; the answer is its bytes.
-    Read { run: String, file: SpoolFile, offset: u64 },
+    Read {
+        run: String,
+        file: SpoolFile,
+        offset: u64,
+        /// The agent that left the spool on this machine; without it, the agent that is asked.
+        #[serde(default)]
+        owner: Option<String>,
+    },
     /// Everything has arrived: the spool may go.
-    Taken { run: String },
+    Taken {
+        run: String,
+        #[serde(default)]
+        owner: Option<String>,
+    },
+    /// Tell of the spools that no conductor has collected.
+    Left,
 }
 
 /// A file of a run in the spool.
@@ -92,6 +110,17 @@ pub(crate) enum Order {
 pub(crate) enum SpoolFile {
     Slices,
     End,
+    Start,
+}
+
+/// A run in a spool that no conductor has collected.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct LeftSpool {
+    pub(crate) owner: String,
+    pub(crate) run: String,
+    pub(crate) bytes: u64,
+    /// Whether the account of the end is there.
+    pub(crate) has_end: bool,
 }
 
 /// A load, and an agent's share of it.
@@ -110,9 +139,21 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    Clock { received_ns: u64, sent_ns: u64 },
+    Clock {
+        received_ns: u64,
+        sent_ns: u64,
+    },
+    Left {
+        /// Number of the machine's start: a monotonic clock begins anew with it.
+        boot: String,
+        spools: Vec<LeftSpool>,
+        /// Spools beyond the longest list.
+        more: u64,
+    },
     Done,
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
 }
 
 /// A sign of life.
@@ -131,6 +172,29 @@ pub(crate) enum Beat {
     Refused {
         why: String,
     },
+}
+
+/// Start of an agent's share, for the collection of a run without a conductor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the time of the start is one of several times")]
+pub(crate) struct Start {
+    pub(crate) run: String,
+    pub(crate) agent: String,
+    pub(crate) host: String,
+    pub(crate) index: u32,
+    pub(crate) of: u32,
+    pub(crate) boot: String,
+    /// The ordered start, on the agent's clock.
+    pub(crate) start_ns: u64,
+    /// Bound of the conductor's knowledge of that clock.
+    pub(crate) bound_ns: u64,
+    /// One moment on the agent's monotonic clock and on its wall clock.
+    pub(crate) monotonic_ns: u64,
+    pub(crate) unix_ns: u64,
+    /// Whether the due times are recorded ones.
+    pub(crate) is_recorded: bool,
+    /// The settings of the whole load, in the archive's form; the target is masked.
+    pub(crate) settings: serde_json::Value,
 }
 
 /// One interval of one agent: a line of its spool.
@@ -230,6 +294,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Number of this machine's start.
+pub(crate) fn boot() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// Bytes that cannot be guessed, as text.

@@ -233,6 +233,7 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
         spool,
         read: &|words, _| read(words),
         stop: &stop,
+        on_ready: &|| {},
     };
     fleet::serve(&next, &mut |line| told.push(line.to_owned())).unwrap();
     let left = left[0].to_str().unwrap();

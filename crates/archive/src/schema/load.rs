@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram, bound_name};
 use record::load::{
-    ClientCost, Counts, ErrorCounts, LoadRecord, OfHost, Operation, Outage, RateChange, WakeUp,
+    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, RateChange, WakeUp,
 };
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -157,6 +157,16 @@ struct Totals {
     operations_at_least: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     operations_in_flight: BTreeMap<String, u64>,
+}
+
+/// The form of settings by themselves.
+pub(crate) fn of_settings(settings: &LoadSettings) -> serde_json::Value {
+    serde_json::to_value(Settings::of(settings)).expect("the form has no map with keys that are no strings")
+}
+
+/// The inverse of [`of_settings`].
+pub(crate) fn settings(document: serde_json::Value) -> Result<LoadSettings, Wrong> {
+    serde_json::from_value::<Settings>(document).map_err(|error| Wrong(error.to_string()))?.read()
 }
 
 impl Load {

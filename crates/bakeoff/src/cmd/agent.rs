@@ -1,7 +1,12 @@
 //! `bakeoff agent`: one member of a fleet, which plays its share of the loads that a conductor plans.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
 
 use fleet::{Agent, FleetError, ReadWords, Server};
 
@@ -13,8 +18,8 @@ use crate::{confine, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT on another [default: $NATS_URL, which
-    /// may contain a password]
+    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT on another, or {file:PATH} [default:
+    /// $NATS_URL; it or the file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
@@ -38,6 +43,10 @@ pub(crate) struct Args {
     /// Exit when standard input ends
     #[arg(long, hide = true)]
     until_eof: bool,
+
+    /// Begin after a line on standard input; exit if it ends before
+    #[arg(long, hide = true)]
+    await_line: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -49,6 +58,9 @@ Examples:
 
 /// - `read`: reads the command line of a load.
 pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit> {
+    if args.await_line && !matches!(std::io::stdin().read(&mut [0]), Ok(1..)) {
+        return Ok(Exit::Interrupted);
+    }
     let url = address(args.server.as_deref())?;
     let url = url.ok_or_else(|| Exit::Usage.with("no NATS server: give --server URL, or set $NATS_URL"))?;
     let server = Server::new(&url, args.nkey.as_deref(), args.ca.as_deref()).map_err(of_fleet)?;
@@ -57,7 +69,8 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
     let spool = match &args.spool {
         Some(folder) => folder.clone(),
         None => {
-            state_folder().ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?
+            let state = state_folder();
+            state.ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?.join("agent")
         }
     };
     signals::stop_on_interrupt()?;
@@ -69,22 +82,54 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
             signals::STOP.request();
         })?;
     }
-    let agent = Agent { server: &server, spool, id, host, read, stop: &signals::STOP };
+    let on_ready = &tell_supervisor;
+    let agent = Agent { server: &server, spool, id, host, read, stop: &signals::STOP, on_ready };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)
 }
 
-/// Address of the NATS server: the option, or `$NATS_URL`. A password on the command line is refused: every
-/// user of the machine can read it.
+/// Reports to the program that started this one, if it asked for that: systemd, or `fleet up`.
+///
+/// # Source
+///
+/// `sd_notify(3)`.
+fn tell_supervisor() {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let to = match path.as_bytes().split_first() {
+        Some((b'@', name)) => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(Path::new(&path)),
+    };
+    // A supervisor that is gone waits no longer.
+    let _ = to.and_then(|to| UnixDatagram::unbound()?.send_to_addr(b"READY=1", &to));
+}
+
+/// Longest address.
+const ADDRESS_BYTES_MAX: u64 = 4 << 10;
+
+/// Address of the NATS server: the option, or `$NATS_URL`; each is the address, or `{file:PATH}`. A password
+/// on the command line is refused: every user of the machine can read it.
 pub(crate) fn address(option: Option<&str>) -> anyhow::Result<Option<String>> {
+    let environment = std::env::var("NATS_URL").ok().filter(|url| !url.is_empty());
+    let given = option.map(str::to_owned).or(environment);
+    if let Some(path) = given.as_deref().and_then(address_file) {
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(ADDRESS_BYTES_MAX).read_to_string(&mut text));
+        read.map_err(|error| Exit::CannotHere.with(format!("{}: {error}", path.display())))?;
+        return Ok(Some(text.trim().to_owned()));
+    }
     match option {
         Some(url) if url.contains('@') => Err(Exit::Usage.with(
             "other users of this machine can read a password on the command line: give this address in $NATS_URL instead",
         )),
-        Some(url) => Ok(Some(url.to_owned())),
-        None => Ok(std::env::var("NATS_URL").ok().filter(|url| !url.is_empty())),
+        _ => Ok(given),
     }
+}
+
+/// The path of `{file:PATH}`.
+pub(crate) fn address_file(text: &str) -> Option<&Path> {
+    let path = text.strip_prefix("{file:").and_then(|rest| rest.strip_suffix('}'));
+    path.map(|path| Path::new(OsStr::new(path)))
 }
 
 /// Marks an error of a fleet with its exit code.
@@ -109,8 +154,9 @@ fn name_of(text: &str) -> String {
     text.chars().take(50).map(|c| if is_plain(c) { c } else { '-' }).collect()
 }
 
-fn state_folder() -> Option<PathBuf> {
+/// Folder for this program's state: `bakeoff` in `$XDG_STATE_HOME`.
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
-    Some(state.join("bakeoff/agent"))
+    Some(state.join("bakeoff"))
 }

@@ -360,7 +360,7 @@ fn machine(record: &LoadRecord, spool: &Spool) -> anyhow::Result<Machine> {
     Ok(machine)
 }
 
-fn print(
+pub(super) fn print(
     run: &Run,
     machine: &Machine,
     id: Option<RunId>,
@@ -394,7 +394,7 @@ fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader
     RunHeader { labels, ..RunHeader::running(RunKind::Load, anchor, title, command) }
 }
 
-fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
+pub(super) fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
     let failures: Vec<&str> = record.verdict.failures().map(|c| c.text.as_str()).collect();
     match record.verdict.state {
         Validity::Valid => header.ended(None),
@@ -403,7 +403,7 @@ fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
     }
 }
 
-fn exit_of(run: &Run, strict: bool) -> Exit {
+pub(super) fn exit_of(run: &Run, strict: bool) -> Exit {
     match run.header.state {
         RunState::Interrupted => Exit::Interrupted,
         RunState::Invalid if server_failed(run) => Exit::ServerFailed,

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use load::StopLevel;
 
 use super::gather::CLOCKS_AT_ONCE;
-use super::office::{Conductor, Tell, Told};
+use super::office::{self, Conductor, Tell, Told};
 use crate::clock::Offset;
 use crate::received::MESSAGE_BYTES_MAX;
 use crate::wire::{Hello, SpoolFile};
@@ -38,8 +38,8 @@ impl Conductor<'_> {
             }
             let had = self.members[index].received.count();
             // One that was lost may be back.
-            self.read_end(index, &agent, if is_gone { 1 } else { tries }).await;
-            self.read_lines(index, &agent, if is_gone { 1 } else { tries }).await;
+            self.read_end(index, if is_gone { 1 } else { tries }).await;
+            self.read_lines(index, if is_gone { 1 } else { tries }).await;
             let received = &self.members[index].received;
             let read = received.count().saturating_sub(had);
             if read > 0 {
@@ -60,15 +60,16 @@ impl Conductor<'_> {
 
     async fn offset_again(&self, hello: &Hello, tries: u32) -> Option<Offset> {
         for _ in 1..tries {
-            if let Some(offset) = self.offset(hello).await {
+            if let Some(offset) = office::offset(&self.client, hello).await {
                 return Some(offset);
             }
             tokio::time::sleep(AGAIN).await;
         }
-        self.offset(hello).await
+        office::offset(&self.client, hello).await
     }
 
-    async fn read_end(&mut self, index: usize, agent: &str, tries: u32) {
+    /// Reads the account of a member's end.
+    pub(super) async fn read_end(&mut self, index: usize, tries: u32) {
         let member = &self.members[index];
         if member.received.end.is_some() || member.received.is_damaged() || member.failed.is_some() {
             return;
@@ -76,7 +77,7 @@ impl Conductor<'_> {
         let mut bytes = Vec::new();
         let mut tries_left = tries;
         while tries_left > 0 {
-            match self.read(agent, SpoolFile::End, bytes.len() as u64).await {
+            match self.read(index, SpoolFile::End, bytes.len() as u64).await {
                 Some(more) if more.is_empty() => {
                     // The file appears whole, so it has been read, or is not there yet.
                     let received = &mut self.members[index].received;
@@ -102,7 +103,8 @@ impl Conductor<'_> {
         }
     }
 
-    async fn read_lines(&mut self, index: usize, agent: &str, tries: u32) {
+    /// Reads the lines of a member that are not here.
+    pub(super) async fn read_lines(&mut self, index: usize, tries: u32) {
         let mut tries_left = tries;
         while tries_left > 0 {
             let received = &self.members[index].received;
@@ -110,7 +112,7 @@ impl Conductor<'_> {
                 return;
             }
             let offset = received.read_from();
-            match self.read(agent, SpoolFile::Slices, offset).await {
+            match self.read(index, SpoolFile::Slices, offset).await {
                 Some(bytes) if !bytes.is_empty() => {
                     if self.members[index].received.take_bytes(&bytes).is_err() {
                         return;

@@ -7,14 +7,12 @@ use futures_util::future::try_join_all;
 use futures_util::{StreamExt as _, stream};
 use record::clock::{Clock as _, Monotonic};
 
-use super::office::{Conductor, Member};
+use super::office::{self, Conductor, Fleet, Member};
 use crate::clock::Offset;
 use crate::error::FleetError;
 use crate::received::{self, Received};
 use crate::wire::{self, Beat, Hello, Order, Plan, Seal};
 
-/// After the last answer, no more are expected.
-const QUIET: Duration = Duration::from_millis(300);
 /// Interval at which agents that prepare are given a sign that their conductor lives.
 const SIGN_NS: u64 = 2_000_000_000;
 /// Clocks that are read at the same time: more would wait for each other, which widens their bounds.
@@ -32,6 +30,7 @@ impl Conductor<'_> {
                 .map_err(|source| FleetError::File { path: "a temporary file".into(), source })?;
             self.members.push(Member {
                 hello,
+                via: None,
                 received,
                 before: None,
                 after: None,
@@ -52,32 +51,10 @@ impl Conductor<'_> {
 
     /// Answers of all agents to a hello.
     async fn hellos(&self) -> Result<Vec<Hello>, FleetError> {
-        let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
-        let inbox = self.client.new_inbox();
-        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|e| refused(e.to_string()))?;
-        let deadline = tokio::time::Instant::now() + self.fleet.patience;
-        let mut found: Vec<Hello> = Vec::new();
-        while tokio::time::Instant::now() < deadline && !self.fleet.stop.is_requested() {
-            // Asked again each time: an agent may be connecting.
-            let asked = self.client.publish_with_reply(wire::HELLO, inbox.clone(), bytes::Bytes::new()).await;
-            asked.map_err(|e| refused(e.to_string()))?;
-            self.client.flush().await.map_err(|e| refused(e.to_string()))?;
-            while let Ok(Some(message)) = tokio::time::timeout(QUIET, answers.next()).await {
-                if let Ok(hello) = serde_json::from_slice::<Hello>(&message.payload)
-                    && wire::is_name(&hello.agent)
-                {
-                    // It is asked again and again.
-                    let of = |hello: &Hello| (hello.agent.clone(), hello.epoch.clone());
-                    found.retain(|known| of(known) != of(&hello));
-                    found.push(hello);
-                }
-            }
-            if found.iter().filter(|hello| is_fit(hello)).count() >= self.fleet.agents as usize {
-                break;
-            }
-        }
-        found.sort();
-        Ok(found)
+        let Fleet { server, patience, stop, agents, .. } = *self.fleet;
+        let is_enough =
+            |found: &[Hello]| found.iter().filter(|hello| is_fit(hello)).count() >= agents as usize;
+        office::hellos(server, &self.client, patience, stop, &is_enough).await
     }
 
     /// Chooses as many agents as the load needs.
@@ -164,7 +141,7 @@ impl Conductor<'_> {
 
     /// The offsets of all clocks; meanwhile, agents that wait are given signs.
     async fn clocks(&self) -> Result<Vec<Option<Offset>>, FleetError> {
-        let each = stream::iter(&self.members).map(|member| self.offset(&member.hello));
+        let each = stream::iter(&self.members).map(|member| office::offset(&self.client, &member.hello));
         let mut read = std::pin::pin!(each.buffered(CLOCKS_AT_ONCE).collect::<Vec<_>>());
         let mut sign = tokio::time::interval(Duration::from_nanos(SIGN_NS));
         loop {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::connection::State;
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use load::Stop;
 use record::clock::{Clock as _, Monotonic};
@@ -19,6 +20,8 @@ use crate::wire::{self, Addressed, Answer, Hello, Order, SpoolFile};
 const ANSWER: Duration = Duration::from_secs(2);
 /// Attempts to stop an agent.
 const STOP_TRIES: u32 = 2;
+/// After the last answer to a hello, no more are expected.
+const QUIET: Duration = Duration::from_millis(300);
 
 /// A load, and the fleet that is to play it.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub(super) type Tell<'a> = &'a mut dyn FnMut(&Told<'_>);
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) hello: Hello,
+    /// The agent that answers for its spool, if another one does.
+    pub(super) via: Option<String>,
     pub(super) received: Received,
     pub(super) before: Option<Offset>,
     pub(super) after: Option<Offset>,
@@ -101,8 +106,8 @@ pub struct Spools {
     runtime: tokio::runtime::Runtime,
     client: Client,
     run: String,
-    /// Agents of which everything has arrived.
-    complete: Vec<String>,
+    /// Agents of which everything has arrived: the one to ask, and the owner of the spool if it is another.
+    complete: Vec<(String, Option<String>)>,
 }
 
 impl std::fmt::Debug for Spools {
@@ -114,7 +119,7 @@ impl std::fmt::Debug for Spools {
 impl Spools {
     pub(super) fn new(runtime: tokio::runtime::Runtime, conductor: Conductor<'_>) -> Self {
         let complete = conductor.members.iter().filter(|member| member.received.is_complete());
-        let complete = complete.map(|member| member.hello.agent.clone()).collect();
+        let complete = complete.map(Member::asked).collect();
         Self { runtime, run: conductor.fleet.run.clone(), client: conductor.client, complete }
     }
 
@@ -123,18 +128,89 @@ impl Spools {
         let Self { runtime, client, run, complete } = self;
         runtime.block_on(async {
             // One that does not answer keeps its files, and tells of them when it starts again.
-            let taken = complete
-                .iter()
-                .map(|agent| ask_bytes(&client, agent, None, Order::Taken { run: run.clone() }));
+            let taken = complete.iter().map(|(agent, owner)| {
+                let order = Order::Taken { run: run.clone(), owner: owner.clone() };
+                ask_bytes(&client, agent, None, order)
+            });
             join_all(taken).await;
         });
     }
 }
 
+impl Member {
+    /// The agent to ask for its spool, and the owner of the spool if it is another.
+    fn asked(&self) -> (String, Option<String>) {
+        let own = self.hello.agent.clone();
+        match &self.via {
+            None => (own, None),
+            Some(via) => (via.clone(), Some(own)),
+        }
+    }
+}
+
+/// Answers of all agents to a hello, until `is_enough` or `patience` has passed.
+pub(crate) async fn hellos(
+    server: &Server,
+    client: &Client,
+    patience: Duration,
+    stop: &Stop,
+    is_enough: &dyn Fn(&[Hello]) -> bool,
+) -> Result<Vec<Hello>, FleetError> {
+    let refused = |text: String| FleetError::Server { url: server.shown(), text };
+    let inbox = client.new_inbox();
+    let mut answers = client.subscribe(inbox.clone()).await.map_err(|e| refused(e.to_string()))?;
+    let deadline = tokio::time::Instant::now() + patience;
+    let mut found: Vec<Hello> = Vec::new();
+    while tokio::time::Instant::now() < deadline && !stop.is_requested() {
+        // Asked again each time: an agent may be connecting.
+        let asked = client.publish_with_reply(wire::HELLO, inbox.clone(), bytes::Bytes::new()).await;
+        asked.map_err(|e| refused(e.to_string()))?;
+        client.flush().await.map_err(|e| refused(e.to_string()))?;
+        while let Ok(Some(message)) = tokio::time::timeout(QUIET, answers.next()).await {
+            if let Ok(hello) = serde_json::from_slice::<Hello>(&message.payload)
+                && wire::is_name(&hello.agent)
+            {
+                // It is asked again and again.
+                let of = |hello: &Hello| (hello.agent.clone(), hello.epoch.clone());
+                found.retain(|known| of(known) != of(&hello));
+                found.push(hello);
+            }
+        }
+        if is_enough(&found) {
+            break;
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Gives an order to the process that sent `hello` and waits for the answer.
+pub(crate) async fn ask(client: &Client, hello: &Hello, order: Order) -> Result<Answer, FleetError> {
+    let bytes = ask_bytes(client, &hello.agent, Some(&hello.epoch), order).await?;
+    serde_json::from_slice(&bytes).map_err(|error| FleetError::Absent {
+        agent: hello.agent.clone(),
+        text: format!("invalid answer: {error}"),
+    })
+}
+
+/// The offset of the agent's clock; `None` if it does not answer.
+pub(crate) async fn offset(client: &Client, hello: &Hello) -> Option<Offset> {
+    let mut trips = Vec::with_capacity(PROBES);
+    for _ in 0..PROBES {
+        let sent_ns = Monotonic.now_ns();
+        let answer = ask(client, hello, Order::Clock).await.ok()?;
+        let returned_ns = Monotonic.now_ns();
+        if let Answer::Clock { received_ns, sent_ns: answered_ns } = answer {
+            trips.push(Trip { sent_ns, received_ns, answered_ns, returned_ns });
+        }
+    }
+    clock::offset(&trips)
+}
+
 /// Gives an order to an agent and waits for the answer.
 ///
 /// - `epoch`: its process; any with its name if `None`.
-async fn ask_bytes(
+pub(crate) async fn ask_bytes(
     client: &Client,
     agent: &str,
     epoch: Option<&str>,
@@ -151,16 +227,11 @@ async fn ask_bytes(
 }
 
 impl Conductor<'_> {
-    async fn ask(&self, hello: &Hello, order: Order) -> Result<Answer, FleetError> {
-        let bytes = ask_bytes(&self.client, &hello.agent, Some(&hello.epoch), order).await?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Self::absent(&hello.agent, format!("invalid answer: {error}")))
-    }
-
-    /// A part of a file of the agent's, also if its process was started again; `None` if none answers.
-    pub(super) async fn read(&self, agent: &str, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
-        let order = Order::Read { run: self.fleet.run.clone(), file, offset };
-        ask_bytes(&self.client, agent, None, order).await.ok().map(|bytes| bytes.to_vec())
+    /// A part of a file of the member's, also if its process was started again; `None` if none answers.
+    pub(super) async fn read(&self, index: usize, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
+        let (agent, owner) = self.members[index].asked();
+        let order = Order::Read { run: self.fleet.run.clone(), file, offset, owner };
+        ask_bytes(&self.client, &agent, None, order).await.ok().map(|bytes| bytes.to_vec())
     }
 
     pub(super) fn absent(agent: &str, text: String) -> FleetError {
@@ -170,10 +241,12 @@ impl Conductor<'_> {
     /// Gives an order that must be obeyed.
     pub(super) async fn command(&self, hello: &Hello, order: Order) -> Result<(), FleetError> {
         let agent = &hello.agent;
-        match self.ask(hello, order).await? {
+        match ask(&self.client, hello, order).await? {
             Answer::Done => Ok(()),
             Answer::Refused { why } => Err(Self::absent(agent, format!("refused: {why}"))),
-            Answer::Clock { .. } => Err(Self::absent(agent, "an answer to another order".to_owned())),
+            Answer::Clock { .. } | Answer::Left { .. } => {
+                Err(Self::absent(agent, "an answer to another order".to_owned()))
+            }
         }
     }
 
@@ -188,20 +261,6 @@ impl Conductor<'_> {
             let (to, inbox) = (wire::orders(&member.hello.agent), self.client.new_inbox());
             let _ = self.client.publish_with_reply(to, inbox, order.into()).await;
         }
-    }
-
-    /// The offset of the agent's clock; `None` if it does not answer.
-    pub(super) async fn offset(&self, hello: &Hello) -> Option<Offset> {
-        let mut trips = Vec::with_capacity(PROBES);
-        for _ in 0..PROBES {
-            let sent_ns = Monotonic.now_ns();
-            let answer = self.ask(hello, Order::Clock).await.ok()?;
-            let returned_ns = Monotonic.now_ns();
-            if let Answer::Clock { received_ns, sent_ns: answered_ns } = answer {
-                trips.push(Trip { sent_ns, received_ns, answered_ns, returned_ns });
-            }
-        }
-        clock::offset(&trips)
     }
 
     pub(super) fn stop_order(&self) -> Order {

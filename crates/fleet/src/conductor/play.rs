@@ -116,7 +116,11 @@ impl Conductor<'_> {
             let impossible = || Self::absent(&member.hello.agent, "its clock is impossible".to_owned());
             member.start_ns = at_ns.ok_or_else(impossible)?;
         }
-        let arm = |member: &Member| Order::Arm { run: self.fleet.run.clone(), at_ns: member.start_ns };
+        let arm = |member: &Member| Order::Arm {
+            run: self.fleet.run.clone(),
+            at_ns: member.start_ns,
+            bound_ns: offset(member).bound_ns,
+        };
         try_join_all(self.members.iter().map(|member| self.command(&member.hello, arm(member)))).await?;
         let settings = &self.fleet.meant.settings;
         let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);

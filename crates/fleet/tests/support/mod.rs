@@ -1,5 +1,7 @@
 //! A NATS server, agents and loads for tests.
 
+#![allow(dead_code, reason = "each test program uses a part of it, and not the same one")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -24,11 +26,22 @@ pub(crate) struct Nats {
     program: PathBuf,
     port: u16,
     dir: tempfile::TempDir,
+    /// Password of the user `fleet`, if the server requires one.
+    password: Option<&'static str>,
 }
 
 impl Nats {
     /// `None`, and a line that says so, if there is no server to start.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// A server that requires a password, so agents tell of their spools.
+    pub(crate) fn start_with_password() -> Option<Self> {
+        Self::start_with(Some("hunter2"))
+    }
+
+    fn start_with(password: Option<&'static str>) -> Option<Self> {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let program = std::env::split_paths(&folders)
             .chain(["/usr/sbin".into()])
@@ -40,14 +53,15 @@ impl Nats {
         };
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = tempfile::tempdir().unwrap();
-        let child = Self::spawn(&program, port, dir.path());
-        let nats = Self { child, program, port, dir };
+        let child = Self::spawn(&program, port, dir.path(), password);
+        let nats = Self { child, program, port, dir, password };
         nats.await_listening();
         Some(nats)
     }
 
-    fn spawn(program: &Path, port: u16, dir: &Path) -> Child {
+    fn spawn(program: &Path, port: u16, dir: &Path, password: Option<&str>) -> Child {
         let mut command = Command::new(program);
+        command.args(password.iter().flat_map(|password| ["--user", "fleet", "--pass", password]));
         command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]).arg(dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -71,12 +85,13 @@ impl Nats {
             std::fs::remove_dir_all(self.dir.path()).unwrap();
             std::fs::create_dir(self.dir.path()).unwrap();
         }
-        self.child = Self::spawn(&self.program, self.port, self.dir.path());
+        self.child = Self::spawn(&self.program, self.port, self.dir.path(), self.password);
         self.await_listening();
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        let user = self.password.map_or_else(String::new, |password| format!("fleet:{password}@"));
+        format!("nats://{user}127.0.0.1:{}", self.port)
     }
 
     pub(crate) fn server(&self) -> Server {
@@ -138,8 +153,15 @@ impl Drop for Member {
 
 /// Serves as an agent until `stop`.
 pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
-    let agent =
-        Agent { server, id: id.into(), host: "here".into(), spool, read: &|words, _| read(words), stop };
+    let agent = Agent {
+        server,
+        id: id.into(),
+        host: "here".into(),
+        spool,
+        read: &|words, _| read(words),
+        stop,
+        on_ready: &|| {},
+    };
     fleet::serve(&agent, &mut |line| eprintln!("{id}: {line}")).unwrap();
 }
 

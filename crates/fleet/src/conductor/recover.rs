@@ -1,0 +1,295 @@
+//! Collection of a run without its conductor: the spools of its agents have everything that was measured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::documents;
+use async_nats::Client;
+use load::{Share, Stop};
+use record::agents::ClockOffset;
+use record::clock::WallAnchor;
+use record::load::LoadRecord;
+use record::series::HistogramSlice;
+
+use super::office::{self, Conductor, Fleet, Member, Spools, Tell, Told};
+use crate::clock::{self, Offset};
+use crate::error::FleetError;
+use crate::meant::Meant;
+use crate::merge;
+use crate::merge::part::Part;
+use crate::received::{self, MESSAGE_BYTES_MAX, Received};
+use crate::server::Server;
+use crate::wire::{self, Answer, Hello, LeftSpool, Order, SpoolFile, Start};
+
+/// Time for agents to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Attempts to read from an agent.
+const TRIES: u32 = 4;
+/// Most agents of a fleet.
+const AGENTS_MAX: u32 = 1_000;
+
+/// Treatment of a run of which a share is in no spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incomplete {
+    /// Refused: the spool may be on a machine without an agent.
+    Refuse,
+    /// The run is INVALID and names the missing shares.
+    Accept,
+}
+
+/// A run that its agents' spools had.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The record of the whole.
+    pub record: LoadRecord,
+    /// One moment on the clocks of the agent with the first share.
+    pub anchor: WallAnchor,
+    /// Spools that the agents keep until the record is stored.
+    pub spools: Spools,
+}
+
+/// A spool of the run, and the agent that answers for it.
+struct Found {
+    via: Hello,
+    spool: LeftSpool,
+    /// Number of the machine's start now.
+    boot: String,
+    start: Start,
+}
+
+/// Collects `run` from the spools of agents that no longer play it.
+///
+/// The distributions of the intervals are only in [`load::Event::IntervalClosed`].
+///
+/// # Errors
+///
+/// [`FleetError`] if an agent still plays the run, no spool has it, spools contradict each other, or a share
+/// is missing and `incomplete` refuses it.
+pub fn recover(
+    server: &Server,
+    run: &str,
+    incomplete: Incomplete,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&Told<'_>),
+) -> Result<Recovered, FleetError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
+    let (client, found) = runtime.block_on(async {
+        let client = server.connect(wire::CONDUCTOR).await?;
+        let hellos = office::hellos(server, &client, PATIENCE, stop, &|_| false).await?;
+        let found = find(&client, &hellos, run).await?;
+        Ok::<_, FleetError>((client, found))
+    })?;
+    let meant = agreed(run, &found)?;
+    let of = found[0].start.of;
+    let missing: Vec<u32> = (0..of).filter(|i| found.iter().all(|f| f.start.index != *i)).collect();
+    if !missing.is_empty() && incomplete == Incomplete::Refuse {
+        let shares: Vec<String> = missing.iter().map(|index| (index + 1).to_string()).collect();
+        return Err(FleetError::Unfit(format!(
+            "no agent that answers has the spools of shares {} of {of}: start an agent on each machine that \
+             took part, or give --incomplete to store the run as INVALID",
+            shares.join(", ")
+        )));
+    }
+    let fleet = Fleet {
+        server,
+        agents: of,
+        run: run.to_owned(),
+        words: Vec::new(),
+        meant,
+        patience: PATIENCE,
+        lead: Duration::ZERO,
+        stop,
+    };
+    let mut conductor = Conductor { fleet: &fleet, client, members: members(&fleet, &found)? };
+    let record = runtime.block_on(async {
+        let clocks = clocks(&conductor.client, &found).await;
+        for index in 0..conductor.members.len() {
+            if conductor.members[index].failed.is_none() {
+                let has_end = found.iter().any(|f| f.start.index as usize == index && f.spool.has_end);
+                conductor.read_end(index, if has_end { TRIES } else { 1 }).await;
+                conductor.read_lines(index, TRIES).await;
+            }
+        }
+        let record = merged(&conductor, &found, &clocks, tell)?;
+        conductor.remove_stream().await;
+        Ok::<_, FleetError>(record)
+    })?;
+    let Start { monotonic_ns, unix_ns, .. } = found[0].start;
+    let spools = Spools::new(runtime, conductor);
+    Ok(Recovered { record, anchor: WallAnchor { monotonic_ns, unix_ns }, spools })
+}
+
+/// The spools of the run, in order of their shares.
+async fn find(client: &Client, hellos: &[Hello], run: &str) -> Result<Vec<Found>, FleetError> {
+    if let Some(hello) = hellos.iter().find(|hello| hello.busy.as_deref() == Some(run)) {
+        let text = format!("agent {} still plays run {run}: wait for its end", hello.agent);
+        return Err(FleetError::Unfit(text));
+    }
+    let mut by_owner: BTreeMap<String, (Hello, LeftSpool, String)> = BTreeMap::new();
+    for hello in hellos {
+        let Ok(Answer::Left { boot, spools, .. }) = office::ask(client, hello, Order::Left).await else {
+            continue;
+        };
+        for spool in spools.into_iter().filter(|spool| spool.run == run && wire::is_name(&spool.owner)) {
+            // Several agents of a machine tell of the spool of one that no longer runs.
+            let is_own = spool.owner == hello.agent;
+            if is_own || !by_owner.contains_key(&spool.owner) {
+                by_owner.insert(spool.owner.clone(), (hello.clone(), spool, boot.clone()));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (owner, (via, spool, boot)) in by_owner {
+        let other = (via.agent != owner).then(|| owner.clone());
+        let bytes = read_whole(client, &via.agent, other, run, SpoolFile::Start).await;
+        let start: Start = serde_json::from_slice(&bytes).map_err(|_| FleetError::Absent {
+            agent: owner.clone(),
+            text: format!("its spool does not tell how run {run} began"),
+        })?;
+        if start.agent != owner || start.run != run {
+            return Err(FleetError::Unfit(format!("the spool of agent {owner} is that of another run")));
+        }
+        found.push(Found { via, spool, boot, start });
+    }
+    if found.is_empty() {
+        return Err(FleetError::Unfit(format!(
+            "no agent that answers has a spool of run {run}: `bakeoff fleet status` lists the spools"
+        )));
+    }
+    found.sort_by_key(|found| found.start.index);
+    Ok(found)
+}
+
+async fn read_whole(
+    client: &Client,
+    agent: &str,
+    owner: Option<String>,
+    run: &str,
+    file: SpoolFile,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() <= MESSAGE_BYTES_MAX {
+        let order =
+            Order::Read { run: run.to_owned(), file, offset: bytes.len() as u64, owner: owner.clone() };
+        match office::ask_bytes(client, agent, None, order).await {
+            Ok(more) if !more.is_empty() => bytes.extend_from_slice(&more),
+            _ => break,
+        }
+    }
+    bytes
+}
+
+/// The load that all spools are of.
+fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
+    let first = &found[0].start;
+    let unfit = |text: &str| Err(FleetError::Unfit(format!("the spools of run {run} {text}")));
+    let is_same = |f: &Found| f.start.of == first.of && f.start.settings == first.settings;
+    if !found.iter().all(is_same) {
+        return unfit("have different loads");
+    }
+    if found.windows(2).any(|pair| pair[0].start.index == pair[1].start.index) {
+        return unfit("have one share twice");
+    }
+    let Ok(settings) = documents::settings(first.settings.clone()) else {
+        return unfit("have settings that this version does not know");
+    };
+    let is_share = |f: &Found| {
+        (1..=AGENTS_MAX).contains(&f.start.of) && Share::new(f.start.index, f.start.of, &settings).is_some()
+    };
+    if !found.iter().all(is_share) {
+        return unfit("have a share that no fleet has");
+    }
+    let is_whole = found.len() == first.of as usize && found.iter().all(|f| f.spool.has_end);
+    if first.is_recorded && !is_whole {
+        return unfit("lack a share of recorded arrivals: how many events it planned is unknown");
+    }
+    Ok(Meant { settings, recorded: Arc::from([]) })
+}
+
+/// The agents of all shares; those of missing shares have failed.
+fn members(fleet: &Fleet<'_>, found: &[Found]) -> Result<Vec<Member>, FleetError> {
+    let slices_max = received::slices_max(&fleet.meant.settings);
+    let member = |index: u32| {
+        let found = found.iter().find(|found| found.start.index == index);
+        let start = found.map(|found| &found.start);
+        let agent = start.map_or_else(|| format!("share-{}", index + 1), |start| start.agent.clone());
+        let hello = Hello {
+            agent,
+            host: start.map_or_else(|| "unknown".to_owned(), |start| start.host.clone()),
+            version: wire::VERSION.to_owned(),
+            cpus: 0,
+            busy: None,
+            epoch: String::new(),
+        };
+        Ok(Member {
+            via: found.map(|f| f.via.agent.clone()).filter(|via| *via != hello.agent),
+            hello,
+            received: Received::new(slices_max)?,
+            before: None,
+            after: None,
+            start_ns: start.map_or(0, |start| start.start_ns),
+            is_over: true,
+            lost_ns: None,
+            failed: start.is_none().then(|| "no agent that answers has its spool".to_owned()),
+        })
+    };
+    let members: std::io::Result<Vec<Member>> = (0..fleet.agents).map(member).collect();
+    members.map_err(|source| FleetError::File { path: "a temporary file".into(), source })
+}
+
+/// The offsets of the agents' clocks from that of the first, at the start and now. A machine that was started
+/// again has another clock.
+async fn clocks(client: &Client, found: &[Found]) -> BTreeMap<u32, ClockOffset> {
+    let mut now = Vec::new();
+    for Found { via, boot, start, .. } in found {
+        let is_same_clock = *boot == start.boot && !boot.is_empty();
+        now.push(if is_same_clock { office::offset(client, via).await } else { None });
+    }
+    let (Some(first), Some(Some(first_now))) = (found.first(), now.first().copied()) else {
+        return BTreeMap::new();
+    };
+    // The difference of two of them fits its type.
+    let possible = |ns: &i64| ns.unsigned_abs() <= i64::MAX.unsigned_abs() / 2;
+    let of = |(found, now): (&Found, &Option<Offset>)| {
+        let (start, now) = (&found.start, (*now)?);
+        let difference = i128::from(start.start_ns) - i128::from(first.start.start_ns);
+        let before = Offset {
+            ns: i64::try_from(difference).ok().filter(possible)?,
+            bound_ns: start.bound_ns.saturating_add(first.start.bound_ns),
+        };
+        let after = Offset {
+            ns: now.ns.checked_sub(first_now.ns).filter(possible)?,
+            bound_ns: now.bound_ns.saturating_add(first_now.bound_ns),
+        };
+        Some((start.index, clock::over_a_load(before, after)))
+    };
+    found.iter().zip(&now).filter_map(of).collect()
+}
+
+fn merged(
+    conductor: &Conductor<'_>,
+    found: &[Found],
+    clocks: &BTreeMap<u32, ClockOffset>,
+    tell: Tell<'_>,
+) -> Result<LoadRecord, FleetError> {
+    let settings = &conductor.fleet.meant.settings;
+    let lead_ns = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
+    let parts = (0..).zip(&conductor.members).map(|(index, member)| Part {
+        index,
+        of: conductor.fleet.agents,
+        agent: member.hello.agent.clone(),
+        host: member.hello.host.clone(),
+        received: &member.received,
+        clock: clocks.get(&index).copied(),
+        start_ns: member.start_ns,
+        lost_at_s: None,
+        failed: member.failed.clone(),
+    });
+    let mut closed = |slices: Vec<HistogramSlice>| tell(&Told::Load(&load::Event::IntervalClosed(slices)));
+    let measured_from_ns = found[0].start.start_ns.saturating_add(lead_ns);
+    let parts: Vec<Part<'_>> = parts.collect();
+    merge::whole(&conductor.fleet.meant, &parts, measured_from_ns, false, &mut closed)
+}
