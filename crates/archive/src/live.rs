@@ -171,7 +171,8 @@ impl Archive {
             let measured = of.clone().find(|a| counts(a.state));
             let attempt = measured.or_else(|| of.next_back());
             let state = attempt.map_or(TrialState::Planned, |a| a.state);
-            let failures = story.attempts.iter().filter(|a| a.trial == trial.index && a.state == state).count();
+            let failures =
+                story.attempts.iter().filter(|a| a.trial == trial.index && a.state == state).count();
             let is_repeated = is_held && state == TrialState::Failed && failures < FAILURES_MAX as usize;
             let state = if is_repeated { TrialState::Planned } else { state };
             TrialStanding {

@@ -233,7 +233,8 @@ fn root_a_block_in_slices_is_shown_as_a_whole_and_a_pause_completes_it() {
     let states = BufReader::new(stream).lines().map_while(Result::ok);
     let states = states.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
     let mut running = states.filter_map(|now| now["running"].as_array()?.first().cloned());
-    let is_in_turns = |running: &Value| running["step"].as_str().is_some_and(|step| step.contains("in turns"));
+    let is_in_turns =
+        |running: &Value| running["step"].as_str().is_some_and(|step| step.contains("in turns"));
     running.find(is_in_turns).expect("the stream has no end");
     let in_turns = running.next().expect("the stream has no end");
     let words = |name: &str| in_turns["missing"][name].as_str().unwrap_or_default().to_owned();

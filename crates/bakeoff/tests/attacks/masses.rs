@@ -128,10 +128,9 @@ fn only_the_user_who_starts_the_server_chooses_where_it_sends_anything() {
 }
 
 /// Number of connections that the server has not closed.
-fn open(all: &mut [TcpStream]) -> usize {
-    let is_open =
-        |stream: &&mut TcpStream| stream.read(&mut [0]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
-    all.iter_mut().filter(is_open).count()
+fn held(all: &[TcpStream]) -> usize {
+    let read = |mut stream: &TcpStream| stream.read(&mut [0]);
+    all.iter().filter(|stream| read(stream).is_err_and(|e| e.kind() == ErrorKind::WouldBlock)).count()
 }
 
 /// Status that another user gets for a request with a token; `None` if this user cannot act as another one.
@@ -157,20 +156,20 @@ fn one_user_of_the_machine_does_not_take_the_connections_of_the_others() {
     let tokens = token_file(&lab);
     let house = House::open(&lab, &["--queue", "--token-file", &tokens]);
     // More than the server takes from all users.
-    let mut taken: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&house.address).unwrap()).collect();
+    let taken: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&house.address).unwrap()).collect();
     taken.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
     let began_ns = Monotonic.now_ns();
-    while open(&mut taken) > 80 {
+    while held(&taken) > 80 {
         // Without a request, each of them ends after 10 s: then this is no evidence.
-        assert!(Monotonic.now_ns() - began_ns < 8_000_000_000, "{} are open", open(&mut taken));
+        assert!(Monotonic.now_ns() - began_ns < 8_000_000_000, "{} are open", held(&taken));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(open(&mut taken), 80);
+    assert_eq!(held(&taken), 80);
     match status_of_another_user(&house) {
         Some(status) => assert_eq!(status, 200, "another user is answered"),
         None => println!("skipped: only root can act as another user"),
     }
-    assert_eq!(open(&mut taken), 80, "they were held meanwhile");
+    assert_eq!(held(&taken), 80, "they were held meanwhile");
     assert_eq!(super::entries(&lab), 0, "the socket has separate places");
 }
 

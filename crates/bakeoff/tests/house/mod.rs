@@ -63,6 +63,7 @@ measure = { time = "200ms", interval = "100ms" }
 "#;
 
 /// Whether Redis is installed and groups can be frozen here.
+#[expect(clippy::print_stdout, reason = "a skip is printed")]
 pub(crate) fn can_slice() -> bool {
     let is_installed = std::process::Command::new("redis-server").arg("-v").output().is_ok();
     let has_version_2 = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]

@@ -36,8 +36,7 @@ impl Crashes {
     fn may_follow(&mut self, lab: &Lab) -> bool {
         let journals = std::fs::read_dir(lab.path("archive/bakeoffs")).into_iter().flatten().flatten();
         let journals = journals.filter_map(|at| std::fs::read_to_string(at.path().join("events.jsonl")).ok());
-        let is_end =
-            |line: &&str| ["trial-sealed", "trial-invalid"].iter().any(|step| line.contains(step));
+        let is_end = |line: &&str| ["trial-sealed", "trial-invalid"].iter().any(|step| line.contains(step));
         let ended = journals.map(|journal| journal.lines().filter(is_end).count()).sum();
         self.in_vain = if ended > self.ended { 0 } else { self.in_vain + 1 };
         self.ended = ended;
