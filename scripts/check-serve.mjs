@@ -131,7 +131,8 @@ async function way(of, title, options) {
   assert.match(await page.textContent("main"), /throughput/);
   await check("history");
   await page.click("text=Figures with scales");
-  await page.waitForSelector("svg");
+  await page.waitForSelector("svg:visible");
+  await check("history figures");
   await page.goto(`${url}/runs?kind=load`);
   const name = await page.textContent("tbody tr:nth-child(1) td:nth-child(2) a");
   await page.click("tbody tr:nth-child(1) td:nth-child(2) a");
