@@ -232,11 +232,13 @@ fn root_a_block_in_slices_is_shown_as_a_whole_and_a_pause_completes_it() {
     write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", house.address).unwrap();
     let states = BufReader::new(stream).lines().map_while(Result::ok);
     let states = states.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    // Two a second.
+    let states = states.take(240);
     let mut running = states.filter_map(|now| now["running"].as_array()?.first().cloned());
     let is_in_turns =
         |running: &Value| running["step"].as_str().is_some_and(|step| step.contains("in turns"));
-    running.find(is_in_turns).expect("the stream has no end");
-    let in_turns = running.next().expect("the stream has no end");
+    running.find(is_in_turns).expect("turns are shown");
+    let in_turns = running.next().expect("turns are shown");
     let words = |name: &str| in_turns["missing"][name].as_str().unwrap_or_default().to_owned();
     let order = in_turns["order"].as_array().unwrap();
     let measured: Vec<bool> = order.iter().map(|trial| trial["state"] == "measuring").collect();
