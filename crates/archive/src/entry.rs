@@ -50,7 +50,7 @@ impl QueueState {
 /// Request for a running entry, which its process has not fulfilled yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wish {
-    /// Measure the current trial to its end, then stop.
+    /// Measure the current trial, in slices the block, to its end, then stop.
     Pause,
     /// Stop at once, for good.
     Cancel,

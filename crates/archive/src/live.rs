@@ -3,7 +3,7 @@
 //! The live file is for viewers only. It is removed at the end of the run; the series then hold the same
 //! intervals. No result depends on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{self, OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::geteuid;
-use record::bakeoff::{Trial, TrialState};
+use record::bakeoff::{FAILURES_MAX, Trial, TrialState};
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunState};
 use serde_json::Value;
@@ -53,10 +53,14 @@ pub struct Standing {
     pub trials: Vec<TrialStanding>,
     /// Pace of the process that has it.
     pub pace: Option<Pace>,
+    /// Whether that process has had several trials open at once: it measures in slices.
+    pub is_in_slices: bool,
     /// Time at which it ended or was stopped; `None` if it runs, or its process died.
     pub ended_unix_ns: Option<u64>,
     /// Scratch folder of the current series.
     scratch: Option<PathBuf>,
+    /// Trials of the current block in slices that have ended, while others are open.
+    ended_of_block: u64,
 }
 
 /// Progress of one process of a bake-off. Time that it waited for the machine does not count.
@@ -64,7 +68,7 @@ pub struct Standing {
 pub struct Pace {
     /// Beginning of its first series.
     pub since_unix_ns: u64,
-    /// Trials that it has ended.
+    /// Trials that it has ended. Those of a block in slices count when the last of them has ended.
     pub ended: u64,
     /// End of the last of them; the beginning of the first series before that.
     pub last_end_unix_ns: u64,
@@ -75,13 +79,14 @@ pub struct Pace {
 pub struct TrialStanding {
     /// The trial.
     pub trial: Trial,
-    /// Outcome: that of the attempt that measured it, else of the last one.
+    /// Outcome: that of the attempt that measured it, else of the last one. While a process has the bake-off,
+    /// a trial that will be measured again after a failure is planned.
     pub state: TrialState,
     /// Reason if it is not sealed.
     pub reason: Option<String>,
     /// Run, if it was measured.
     pub run: Option<RunId>,
-    /// Whether it is being measured now.
+    /// Whether it is being measured now; in slices, that holds for all trials of the block.
     pub is_current: bool,
     /// Whether it will not be measured: its configuration was dropped.
     pub is_dropped: bool,
@@ -166,11 +171,15 @@ impl Archive {
             let measured = of.clone().find(|a| counts(a.state));
             let attempt = measured.or_else(|| of.next_back());
             let state = attempt.map_or(TrialState::Planned, |a| a.state);
+            let failures =
+                story.attempts.iter().filter(|a| a.trial == trial.index && a.state == state).count();
+            let is_repeated = is_held && state == TrialState::Failed && failures < FAILURES_MAX as usize;
+            let state = if is_repeated { TrialState::Planned } else { state };
             TrialStanding {
                 state,
                 reason: attempt.and_then(|a| a.reason.clone()),
                 run: attempt.and_then(|a| a.run),
-                is_current: is_held && told.current == Some(trial.index),
+                is_current: is_held && told.open.contains(&trial.index),
                 is_dropped: is_left(state) && told.is_dropped(&trial),
                 trial,
             }
@@ -179,9 +188,19 @@ impl Archive {
         let has_end = !matches!(story.state, RunState::Running | RunState::Abandoned);
         let ended_unix_ns = told.ended.filter(|_| has_end).map(|(_, at)| at);
         let header = RunHeader { state: story.state, reason: story.reason, ..begun };
-        let Told { pid, scratch, pace, .. } = told;
+        let Told { pid, scratch, pace, is_in_slices, ended_of_block, .. } = told;
         let (scratch, pace) = (scratch.filter(|_| is_held), pace.filter(|_| is_held));
-        Ok(Standing { header, pid, is_held, trials, pace, ended_unix_ns, scratch })
+        Ok(Standing {
+            header,
+            pid,
+            is_held,
+            trials,
+            pace,
+            is_in_slices,
+            ended_unix_ns,
+            scratch,
+            ended_of_block,
+        })
     }
 
     /// End of the log of the server that a bake-off measures now, at most 16 KiB, passwords masked; `None`
@@ -214,13 +233,18 @@ impl Standing {
     }
 
     /// Time at which the last trial ends, if the rest takes as long as the trials of this process did; `None`
-    /// before its first trial has ended, or if the last one takes longer than the others.
+    /// before its first trial has ended, or if the last one takes longer than the others. In slices, the trials
+    /// of a block end together.
     pub fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
         let pace = self.pace.filter(|pace| pace.ended > 0)?;
-        let left = self.trials.iter().filter(|told| is_left(told.state) && !told.is_dropped).count() as u64;
+        let left = || self.trials.iter().filter(|told| is_left(told.state) && !told.is_dropped);
         let each_ns = pace.last_end_unix_ns.saturating_sub(pace.since_unix_ns) / pace.ended;
-        let Some(after_current) = left.checked_sub(1) else { return Some(now_unix_ns) };
-        let current_end_ns = pace.last_end_unix_ns.saturating_add(each_ns);
+        let Some(next) = left().next() else { return Some(now_unix_ns) };
+        let is_together = |told: &&TrialStanding| told.trial.block == next.trial.block;
+        let current = if self.is_in_slices { left().filter(is_together).count() as u64 } else { 1 };
+        let after_current = left().count() as u64 - current;
+        let together_ns = each_ns.saturating_mul(current + self.ended_of_block);
+        let current_end_ns = pace.last_end_unix_ns.saturating_add(together_ns);
         if after_current == 0 && current_end_ns < now_unix_ns {
             return None;
         }
@@ -242,8 +266,11 @@ fn is_left(state: TrialState) -> bool {
 #[derive(Debug, Default)]
 struct Told {
     pid: Option<u32>,
-    /// Trial that it measures.
-    current: Option<u32>,
+    /// Trials that it measures: several in slices.
+    open: BTreeSet<u32>,
+    /// Trials that have ended while others were open.
+    ended_of_block: u64,
+    is_in_slices: bool,
     scratch: Option<PathBuf>,
     pace: Option<Pace>,
     /// Configurations that it has dropped, each with the last block in which it counts.
@@ -269,16 +296,19 @@ impl Told {
             Step::SeriesSetup | Step::SeriesPrepare | Step::SeriesStart => self.begin(at),
             Step::TrialWarming => {
                 self.begin(at);
-                self.current = event.trial;
+                self.open(event.trial);
             }
-            Step::TrialMeasuring => self.current = event.trial,
+            Step::TrialMeasuring => self.open(event.trial),
             Step::TrialSealed { .. } | Step::TrialInvalid { .. } | Step::TrialFailed { .. } => {
-                (self.current, self.ended) = (None, None);
-                if let Some(pace) = &mut self.pace {
-                    (pace.ended, pace.last_end_unix_ns) = (pace.ended + 1, at);
+                self.open.retain(|open| Some(*open) != event.trial);
+                self.ended = None;
+                self.ended_of_block += 1;
+                if let Some(pace) = self.pace.as_mut().filter(|_| self.open.is_empty()) {
+                    (pace.ended, pace.last_end_unix_ns) = (pace.ended + self.ended_of_block, at);
+                    self.ended_of_block = 0;
                 }
             }
-            Step::TrialAbandoned { .. } => self.current = None,
+            Step::TrialAbandoned { .. } => self.open.retain(|open| Some(*open) != event.trial),
             _ => {}
         }
     }
@@ -287,6 +317,12 @@ impl Told {
     fn begin(&mut self, at: u64) {
         self.ended = None;
         self.pace.get_or_insert(Pace { since_unix_ns: at, ended: 0, last_end_unix_ns: at });
+    }
+
+    /// Takes the beginning of a trial.
+    fn open(&mut self, trial: Option<u32>) {
+        self.open.extend(trial);
+        self.is_in_slices |= self.open.len() > 1;
     }
 
     fn is_dropped(&self, trial: &Trial) -> bool {
@@ -426,8 +462,10 @@ mod tests {
             is_held: true,
             trials: (0..).zip(states).map(|(index, state)| trial(index, *state)).collect(),
             pace: Some(pace),
+            is_in_slices: false,
             ended_unix_ns: None,
             scratch: None,
+            ended_of_block: 0,
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_archive::{Archive, Journal, JournalEvent, Standing, Step};
 use example::Dice;
+use record::bakeoff::TrialState;
 use record::clock::WallAnchor;
 use record::run::RunId;
 
@@ -76,4 +77,83 @@ fn the_end_of_a_bake_off_is_that_of_its_last_trial_and_not_of_a_later_reader() {
     journal.append(&event(9_000, None, Step::BakeoffDone)).unwrap();
     drop(journal);
     assert_eq!(ended(), Some(1_500));
+}
+
+/// A block in slices: its two trials begin one after the other, play together, and are stored at its end.
+fn begin_in_slices(journal: &mut Journal, at: u64, first: u32) {
+    for (at, trial) in [(at, first), (at + 20, first + 1)] {
+        journal.append(&event(at, None, Step::SeriesSetup)).unwrap();
+        journal.append(&event(at + 10, Some(trial), Step::TrialWarming)).unwrap();
+    }
+    for trial in [first, first + 1] {
+        journal.append(&event(at + 60, Some(trial), Step::TrialMeasuring)).unwrap();
+    }
+}
+
+fn store(journal: &mut Journal, at: u64, trial: u32) {
+    let run = RunId::fresh(WallAnchor::now());
+    journal.append(&event(at, Some(trial), Step::TrialSealed { run })).unwrap();
+}
+
+#[test]
+fn in_slices_all_trials_of_a_block_are_current_and_blocks_are_expected() {
+    let (_folder, archive, id, mut journal) = begun();
+    let standing = || archive.standing(id).unwrap();
+    let current = || -> Vec<u32> {
+        let all = standing().trials;
+        all.iter().filter(|told| told.is_current).map(|told| told.trial.index).collect()
+    };
+    let end = |now| standing().expected_end_unix_ns(now);
+    // Each block takes 200; four of them end at 1,800.
+    begin_in_slices(&mut journal, 1_000, 0);
+    assert_eq!((current(), end(1_100)), (vec![0, 1], None), "nothing has ended that tells");
+    store(&mut journal, 1_190, 0);
+    assert_eq!((current(), end(1_195)), (vec![1], None), "one of a block says nothing about the next one");
+    store(&mut journal, 1_200, 1);
+    assert_eq!((current(), end(1_200)), (vec![], Some(1_800)));
+    begin_in_slices(&mut journal, 1_200, 2);
+    assert_eq!(current(), [2, 3]);
+    assert_eq!([1_250, 1_320, 1_390].map(end), [Some(1_800); 3], "all trials of a block end with it");
+    assert_eq!(end(1_430), Some(1_830), "a block that takes longer");
+    store(&mut journal, 1_395, 2);
+    assert_eq!(end(1_396), Some(1_800), "the last of the block is being stored");
+    store(&mut journal, 1_400, 3);
+    begin_in_slices(&mut journal, 1_400, 4);
+    (4..6).for_each(|trial| store(&mut journal, 1_600, trial));
+    begin_in_slices(&mut journal, 1_600, 6);
+    assert_eq!(
+        [1_750, 1_801].map(end),
+        [Some(1_800), None],
+        "nothing tells how much longer the last one takes"
+    );
+    store(&mut journal, 1_795, 6);
+    assert_eq!(end(1_796), Some(1_800));
+    store(&mut journal, 1_800, 7);
+    assert_eq!(end(1_805), Some(1_805), "teardown is not a trial");
+}
+
+#[test]
+fn a_trial_that_has_failed_once_is_left_while_a_process_may_repeat_it() {
+    let (_folder, archive, id, mut journal) = begun();
+    let standing = || archive.standing(id).unwrap();
+    let failed = |at, trial, attempt| JournalEvent {
+        attempt: Some(attempt),
+        ..event(at, Some(trial), Step::TrialFailed { reason: "the server ended".to_owned() })
+    };
+    journal.append(&event(1_000, None, Step::SeriesStart)).unwrap();
+    for trial in 0..7 {
+        store(&mut journal, 1_100 + 100 * u64::from(trial), trial);
+    }
+    journal.append(&failed(1_800, 7, 1)).unwrap();
+    let count = |state| standing().count(state);
+    assert_eq!((count(TrialState::Failed), count(TrialState::Planned)), (0, 1));
+    assert_eq!(standing().expected_end_unix_ns(1_800), Some(1_900), "one of 100 is left");
+    assert_eq!(standing().trials[7].reason.as_deref(), Some("the server ended"));
+    // Without a process nothing will repeat it.
+    drop(journal);
+    assert_eq!(count(TrialState::Failed), 1);
+    let mut journal = archive.journal(id).unwrap();
+    assert_eq!(count(TrialState::Failed), 0);
+    journal.append(&failed(2_000, 7, 2)).unwrap();
+    assert_eq!((count(TrialState::Failed), count(TrialState::Planned)), (1, 0), "now it has failed for good");
 }

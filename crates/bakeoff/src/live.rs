@@ -35,7 +35,8 @@ impl<'a> Viewers<'a> {
                 live.add(json!({"trial": trial.index, "block": trial.block, "levels": trial.levels}));
             }
             Event::Load(event) => tell_of_load(live, event),
-            Event::Doing(_) | Event::Ended { .. } => {}
+            Event::Doing(what) => live.add(json!({"doing": what})),
+            Event::Ended { .. } => {}
         }
     }
 }

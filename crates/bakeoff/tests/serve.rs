@@ -13,6 +13,8 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 mod house;
+#[path = "killed/server.rs"]
+mod killed;
 mod lab;
 
 fn lab_with_plan() -> Lab {
@@ -61,48 +63,6 @@ fn assert_each_ran_once(lab: &Lab, entries: usize) {
     }
     let verified = lab.run(&["runs", "verify"]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
-}
-
-/// Pseudo-random numbers, so that a failure can be repeated.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
-
-#[test]
-fn a_queue_whose_server_is_killed_at_any_moment_runs_each_plan_once() {
-    let set =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    let (kills, plans) = (set("BAKEOFF_KILLS", 10), set("BAKEOFF_PLANS", 3));
-    let mut chance = Chance(set("BAKEOFF_KILL_SEED", 20_261_125));
-    let lab = lab_with_plan();
-    let mut house = House::open(&lab, &["--queue"]);
-    for _ in 0..plans {
-        submit(&lab, &[]);
-    }
-    for n in 0..kills {
-        // The moment of the kill is the experiment: nothing is waited for.
-        std::thread::sleep(Duration::from_millis(chance.below(1_200)));
-        let children = [processes(&lab, "run"), processes(&lab, "resume")].concat();
-        house.kill();
-        // Every other time the machine goes down, and takes what the server started with it.
-        if n % 2 == 1 {
-            for pid in children {
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-        }
-        house = House::open(&lab, &["--queue"]);
-    }
-    for entry in lab.json(&["queue", "list"])["entries"].as_array().unwrap() {
-        let waited = lab.run(&["queue", "wait", text(entry, "id")]);
-        assert!(matches!(waited.code, Some(0 | 3)), "{:?} {} {}", waited.code, waited.out, waited.err);
-    }
-    assert_each_ran_once(&lab, usize::try_from(plans).unwrap());
-    drop(house);
 }
 
 #[test]
@@ -556,7 +516,8 @@ fn a_user_finds_the_way_through_the_pages_in_a_real_browser() {
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     println!("{out}");
     assert!(ended.status.success(), "{out}{err}");
-    // The script says what it lacks; without that, it has looked at the pages.
-    let is_done = out.lines().any(|line| line.starts_with("skipped: ") || line.contains("pages checked"));
-    assert!(is_done, "{out}{err}");
+    // A machine that tests changes has a browser.
+    let is_ci = std::env::var("CI").is_ok_and(|is| is == "true");
+    let is_skipped = out.lines().any(|line| line.starts_with("skipped: "));
+    assert!(out.contains("pages checked") || (is_skipped && !is_ci), "{out}{err}");
 }

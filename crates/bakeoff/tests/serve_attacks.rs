@@ -541,36 +541,6 @@ fn a_user_who_closes_the_connection_at_once_is_not_taken_for_root() {
 }
 
 #[test]
-fn other_users_of_the_machine_take_neither_places_nor_allowances() {
-    let lab = Lab::new();
-    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
-    let tokens = token_file(&lab);
-    let house = House::open(&lab, &["--queue", "--token-file", &tokens]);
-    // One peer opens as many connections as it gets; another one is answered.
-    let taken: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&house.address).unwrap()).collect();
-    let socket = std::os::unix::net::UnixStream::connect(lab.path("archive/serve.sock"));
-    assert!(socket.is_ok() && entries(&lab) == 0, "the socket has places of its own");
-    drop(taken);
-    // Guesses do not close a session that is open.
-    let form = ("Content-Type", "application/x-www-form-urlencoded");
-    let login = house.ask("POST", "/login", &[form], &format!("token={RUN}"));
-    let cookie = login.head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
-    let cookie = cookie.replace("__host-", "__Host-");
-    let statuses: Vec<u16> = (0..20)
-        .map(|n| {
-            house.ask("GET", "/api/v1/runs", &[("Authorization", &bearer(&format!("guess-{n}")))], "").status
-        })
-        .collect();
-    assert!(statuses.contains(&429), "{statuses:?}");
-    let with = |headers: &[(&str, &str)]| house.ask("GET", "/api/v1/runs", headers, "").status;
-    assert_eq!(with(&[("Cookie", &cookie)]), 200);
-    // A session that its owner ends is over.
-    let csrf = house.csrf(&[("Cookie", &cookie)]);
-    let ended = house.ask("POST", "/logout", &[form, ("Cookie", &cookie)], &format!("csrf={csrf}"));
-    assert!(ended.status == 303 && with(&[("Cookie", &cookie)]) == 401, "{}", ended.head);
-}
-
-#[test]
 fn a_page_of_another_site_takes_no_time_and_no_place() {
     let lab = Lab::new();
     lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);

@@ -3,10 +3,11 @@
 #![cfg(feature = "serve")]
 #![expect(clippy::unwrap_used, reason = "this whole file is tests")]
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use house::{House, PLAN, processes};
+use house::{House, PLAN, SLICES, can_slice, processes};
 use lab::Lab;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -215,4 +216,44 @@ fn the_unit_signals_the_server_alone() {
     let unit = std::fs::read_to_string(unit).unwrap();
     // By default systemd signals every process of the unit: with that of the server, the trial is cut off.
     assert!(unit.lines().any(|line| line == "KillMode=mixed"), "{unit}");
+}
+
+#[test]
+fn root_a_block_in_slices_is_shown_as_a_whole_and_a_pause_completes_it() {
+    if !can_slice() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    std::fs::write(lab.path("plan.toml"), SLICES.replace("200ms", "3s")).unwrap();
+    let house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    let mut stream = std::net::TcpStream::connect(&house.address).unwrap();
+    write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", house.address).unwrap();
+    let states = BufReader::new(stream).lines().map_while(Result::ok);
+    let states = states.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    // Two a second.
+    let states = states.take(240);
+    let mut running = states.filter_map(|now| now["running"].as_array()?.first().cloned());
+    let is_in_turns =
+        |running: &Value| running["step"].as_str().is_some_and(|step| step.contains("in turns"));
+    running.find(is_in_turns).expect("turns are shown");
+    let in_turns = running.next().expect("turns are shown");
+    let words = |name: &str| in_turns["missing"][name].as_str().unwrap_or_default().to_owned();
+    let order = in_turns["order"].as_array().unwrap();
+    let measured: Vec<bool> = order.iter().map(|trial| trial["state"] == "measuring").collect();
+    assert_eq!(measured, [true, true, false, false], "both of the first block: {in_turns}");
+    assert!(in_turns["interval"].is_null() && words("interval").contains("in slices"), "{in_turns}");
+    let page = house.get("/").body;
+    assert!(page.contains("Now: block 1: 2 series in turns of 100 ms."), "{page}");
+    assert!(page.contains("Numbers of the load: not shown in slices"), "{page}");
+    assert_eq!(lab.run(&["queue", "pause", &id]).code, Some(0));
+    let page = house.get("/").body;
+    assert!(page.contains("running, stops after this trial or block"), "{page}");
+    let show = || lab.json(&["queue", "show", &id]);
+    until("it is paused", || (show()["state"] == "paused").then_some(()));
+    let run = lab.json(&["runs", "show", show()["run"].as_str().unwrap()]);
+    let count = |of: &str, name: &str| run[of][name].as_u64().unwrap();
+    let measured = count("cells", "sealed") + count("cells", "invalid");
+    assert_eq!((measured, count("attempts", "abandoned")), (2, 0), "the whole block: {run}");
 }

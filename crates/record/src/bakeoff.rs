@@ -56,6 +56,9 @@ pub const CONTROL_ARM: &str = "control-arm";
 /// Prefix of the facts of a run that name a disturbance and tell of it: `trial.flag.other-work`.
 pub const FLAG: &str = "trial.flag.";
 
+/// Number of failures after which a trial has failed for good.
+pub const FAILURES_MAX: u32 = 2;
+
 /// Outcome of an attempt at a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrialState {

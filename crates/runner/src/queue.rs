@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::bakeoff::{Trial, TrialState};
-
-/// Number of failures after which a trial has failed for good.
-pub(crate) const FAILURES_MAX: u32 = 2;
+use record::bakeoff::{FAILURES_MAX, Trial, TrialState};
 
 /// Attempts so far.
 #[derive(Debug, Clone, Default)]

@@ -398,7 +398,8 @@ fn stream(
     (peer, headers): (Peer, HeaderMap),
     form: impl Fn(&Shown) -> String + Send + Sync + 'static,
 ) -> Answer {
-    let Ok(place) = app.viewers.clone().try_acquire_owned() else {
+    let place = app.viewers_of_peers.enter(peer.key()).zip(app.viewers.clone().try_acquire_owned().ok());
+    let Some(place) = place else {
         return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
     };
     let mut now = app.now.subscribe();

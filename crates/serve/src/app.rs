@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::identity::{Access, Identity};
 use crate::instruments::Instruments;
 use crate::limits::{CHANGES, Limiter, REQUESTS, WRONG_TOKENS};
+use crate::listen::Guests;
 use crate::listing::{Listing, Snapshot};
 use crate::monitor::Monitor;
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
@@ -23,7 +24,9 @@ use crate::view_now::Shown;
 use crate::worker::Bell;
 
 /// Viewers of the monitor at a time.
-pub(crate) const VIEWERS_MAX: usize = 64;
+const VIEWERS_MAX: usize = 64;
+/// Viewers of one peer at a time. A browser has six connections to a server at most.
+const VIEWERS_OF_PEER_MAX: usize = 16;
 
 /// Exports at a time: each holds a run in memory and may take a CPU.
 const EXPORTS_MAX: usize = 2;
@@ -49,6 +52,7 @@ pub(crate) struct App {
     /// One page is rendered at a time: a page must not take CPUs from a measurement.
     pub(crate) rendering: Arc<Semaphore>,
     pub(crate) viewers: Arc<Semaphore>,
+    pub(crate) viewers_of_peers: Guests,
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) pages: Cache,
     pub(crate) printer: Arc<dyn Printer>,
@@ -99,6 +103,7 @@ impl App {
             now: watch::Sender::new(Arc::default()),
             rendering: Arc::new(Semaphore::new(1)),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            viewers_of_peers: Guests::new(VIEWERS_OF_PEER_MAX),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             pages: Cache::new(settings.printer.clone()),
             printer: settings.printer.clone(),

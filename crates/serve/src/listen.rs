@@ -74,22 +74,29 @@ impl Drop for LocalSocket {
     }
 }
 
-/// Connections by peer, so that one cannot take all places.
-#[derive(Debug, Clone, Default)]
-struct Guests(Arc<Mutex<HashMap<String, usize>>>);
+/// Connections or viewers by peer, so that one cannot take all places.
+#[derive(Debug, Clone)]
+pub(crate) struct Guests {
+    all: Arc<Mutex<HashMap<String, usize>>>,
+    of_peer_max: usize,
+}
 
-/// Place of a connection among those of its peer, until it is dropped.
-struct Guest {
+/// Place among those of a peer, until it is dropped.
+pub(crate) struct Guest {
     all: Guests,
     key: String,
 }
 
 impl Guests {
-    /// A place for a connection of `key`; `None` if the peer has too many.
-    fn enter(&self, key: String) -> Option<Guest> {
-        let mut all = self.0.lock().expect(LOCK);
+    pub(crate) fn new(of_peer_max: usize) -> Self {
+        Self { all: Arc::default(), of_peer_max }
+    }
+
+    /// A place for `key`; `None` if the peer has too many.
+    pub(crate) fn enter(&self, key: String) -> Option<Guest> {
+        let mut all = self.all.lock().expect(LOCK);
         let count = all.entry(key.clone()).or_default();
-        if *count >= OF_PEER_MAX {
+        if *count >= self.of_peer_max {
             return None;
         }
         *count += 1;
@@ -99,7 +106,7 @@ impl Guests {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let mut all = self.all.0.lock().expect(LOCK);
+        let mut all = self.all.all.lock().expect(LOCK);
         if let Some(count) = all.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -113,7 +120,7 @@ const LOCK: &str = "no thread panics while it holds this lock";
 
 /// Answers requests on TCP until dropped.
 pub(crate) async fn serve_tcp(listener: TcpListener, acceptor: Option<TlsAcceptor>, router: Router) {
-    let (places, guests) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Guests::default());
+    let (places, guests) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Guests::new(OF_PEER_MAX));
     loop {
         let place = places.clone().acquire_owned().await.expect("the places are never closed");
         let Ok((stream, address)) = listener.accept().await else {
@@ -196,12 +203,12 @@ mod tests {
 
     #[test]
     fn one_peer_cannot_take_every_place_and_a_place_that_is_left_is_free() {
-        let guests = Guests::default();
+        let guests = Guests::new(OF_PEER_MAX);
         let mut own: Vec<Guest> = (0..OF_PEER_MAX).map(|_| guests.enter("a".into()).unwrap()).collect();
         assert!(guests.enter("a".into()).is_none() && guests.enter("b".into()).is_some());
         own.pop();
         assert!(guests.enter("a".into()).is_some());
         own.clear();
-        assert!(guests.0.lock().unwrap().is_empty(), "peers that are gone leave nothing");
+        assert!(guests.all.lock().unwrap().is_empty(), "peers that are gone leave nothing");
     }
 }

@@ -26,6 +26,8 @@ const BEHIND_RATIO: f64 = 0.9;
 const STORED_WITHIN_NS: u64 = 10_000_000_000;
 /// Results of runs that have ended and are shown.
 const RESULTS_MAX: usize = 5;
+/// Reason that a bake-off in slices has no interval.
+const IN_TURNS: &str = "not shown in slices: the loads of a block take turns";
 /// Reason that a server without a queue lists none.
 const READ_ONLY: &str = "not shown: this server is read-only";
 /// Trials of an order in a document; those of a longer one are counted only.
@@ -266,6 +268,9 @@ impl Followed {
         } else if let Some(step) = line["step"].as_str() {
             self.step = format!("series {}: {step}", line["series"]);
             self.gap();
+        } else if let Some(doing) = line["doing"].as_str() {
+            doing.clone_into(&mut self.step);
+            self.gap();
         } else if line["trial"].is_number() {
             self.gap();
         } else if let Some(lasts_s) = line["lasts_s"].as_f64() {
@@ -343,6 +348,13 @@ impl Now {
 }
 
 impl Running {
+    /// Reason that a bake-off whose trials are open has no interval; `None` for one that does not measure in
+    /// slices.
+    pub(crate) fn no_interval(&self) -> Option<&'static str> {
+        let is_open = |standing: &Arc<Standing>| standing.trials.iter().any(|told| told.is_current);
+        self.standing.as_ref().filter(|standing| standing.is_in_slices && is_open(standing)).map(|_| IN_TURNS)
+    }
+
     /// Reason to call a load behind: it does less than is offered, and its backlog grows. `None` if the last
     /// intervals do not show that.
     pub(crate) fn behind(&self) -> Option<String> {
@@ -382,6 +394,9 @@ impl Running {
         if let Some(standing) = &self.standing {
             view::add_trials(&mut document, standing, ORDER_MAX);
         }
+        if let Some(why) = self.no_interval() {
+            document["missing"]["interval"] = json!(why);
+        }
         document
     }
 }
@@ -405,6 +420,8 @@ mod tests {
         assert_eq!(followed.intervals.last().unwrap()["achieved_per_s"], 499);
         followed.take(json!({"phase": "measure"}));
         assert_eq!(followed.step, "measure");
+        followed.take(json!({"doing": "block 2: 4 series in turns of 300 ms"}));
+        assert_eq!(followed.step, "block 2: 4 series in turns of 300 ms");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use archive::{Entry, QueueState, Wish};
 /// Word and tone of an entry: green only if its verdict is known and good.
 pub(crate) fn outcome(entry: &Entry) -> (&'static str, &'static str) {
     match (entry.state, entry.wish, entry.exit_code) {
-        (_, Some(Wish::Pause), _) => ("running, stops after this trial", "doubt"),
+        (_, Some(Wish::Pause), _) => ("running, stops after this trial or block", "doubt"),
         (_, Some(Wish::Cancel), _) => ("running, being cancelled", "doubt"),
         (QueueState::Done, _, Some(0)) => ("done", "good"),
         (QueueState::Done, _, Some(1)) => ("done, a gate failed", "bad"),

@@ -122,6 +122,8 @@ struct RunningView {
     invalid_reasons: Vec<String>,
     behind: Option<String>,
     numbers: Option<Vec<(&'static str, String)>>,
+    /// Reason that there are no numbers.
+    no_numbers: Option<&'static str>,
     chart: String,
     squares: Vec<(&'static str, String)>,
     /// States that the squares have.
@@ -150,6 +152,7 @@ impl RunningView {
             invalid_reasons: reasons.take(REASONS_MAX).collect(),
             behind: running.behind(),
             numbers: running.interval.as_ref().map(|interval| numbers(interval, running.age_s)),
+            no_numbers: running.no_interval(),
             chart: chart(&running.intervals),
             squares,
             legend,

@@ -78,7 +78,7 @@ enum What {
         /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
-    /// Pause an entry after the trial that is being measured
+    /// Pause an entry after the trial that is being measured, in slices after the block
     #[command(after_help = "Example:\n  bakeoff queue pause 8c1fe2")]
     Pause {
         /// Id of the entry or of its run, or a unique prefix or suffix of one

@@ -1,18 +1,29 @@
 //! Attacks by number, and by other protocols than the one that is spoken.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::Duration;
+
+use record::clock::{Clock as _, Monotonic};
 
 use super::house::{House, PLAN};
 use super::lab::Lab;
+use super::{READ, RUN, bearer, token_file};
+
+/// Status of the answer to a viewer.
+fn view(house: &House, stream: &mut (impl Read + Write)) -> u16 {
+    write!(stream, "GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", house.address).unwrap();
+    let mut line = String::new();
+    let _ = BufReader::new(stream).read_line(&mut line);
+    line.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+}
 
 /// A viewer's connection, and the status of its answer.
 fn viewer(house: &House) -> (TcpStream, u16) {
     let mut stream = TcpStream::connect(&house.address).unwrap();
-    write!(stream, "GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", house.address).unwrap();
-    let mut line = String::new();
-    let _ = BufReader::new(&stream).read_line(&mut line);
-    let status = line.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let status = view(house, &mut stream);
     (stream, status)
 }
 
@@ -20,16 +31,19 @@ fn viewer(house: &House) -> (TcpStream, u16) {
 fn streams_that_are_held_open_take_the_places_of_viewers_only_and_give_them_back() {
     let lab = Lab::new();
     lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
-    let house = House::open(&lab, &[]);
-    let held: Vec<(TcpStream, u16)> = (0..70).map(|_| viewer(&house)).collect();
+    let house = House::open(&lab, &["--queue"]);
+    let held: Vec<(TcpStream, u16)> = (0..64).map(|_| viewer(&house)).collect();
     let with = |status: u16| held.iter().filter(|(_, found)| *found == status).count();
-    assert_eq!((with(200), with(429)), (64, 6));
+    assert_eq!((with(200), with(429)), (16, 48));
     assert_eq!([house.get("/healthz").status, house.get("/runs").status], [200, 200]);
+    // Another peer: the archive's socket.
+    let mut other = UnixStream::connect(lab.path("archive/serve.sock")).unwrap();
+    assert_eq!(view(&house, &mut other), 200, "one peer cannot take the places of all viewers");
     drop(held);
     // A server that shows the same for minutes must notice, too, that they have left.
     while viewer(&house).1 != 200 {
         // More requests a second are refused.
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -111,4 +125,74 @@ fn only_the_user_who_starts_the_server_chooses_where_it_sends_anything() {
     let plan = format!("webhook = \"http://169.254.169.254/\"\n{PLAN}");
     let asked = house.ask("POST", "/api/v1/queue", &[("Content-Type", "application/toml")], &plan);
     assert!(asked.status == 422 && asked.body.contains("unknown key"), "{}", asked.body);
+}
+
+/// Number of connections that the server has not closed.
+fn held(all: &[TcpStream]) -> usize {
+    let read = |mut stream: &TcpStream| stream.read(&mut [0]);
+    all.iter().filter(|stream| read(stream).is_err_and(|e| e.kind() == ErrorKind::WouldBlock)).count()
+}
+
+/// Status that another user gets for a request with a token; `None` if this user cannot act as another one.
+fn status_of_another_user(house: &House) -> Option<u16> {
+    let (host, port) = house.address.rsplit_once(':').unwrap();
+    let request = format!(
+        "GET /api/v1/runs HTTP/1.1\\r\\nHost: {}\\r\\nAuthorization: {}\\r\\nConnection: close\\r\\n\\r\\n",
+        house.address,
+        bearer(READ)
+    );
+    let script = format!("exec 3<>/dev/tcp/{host}/{port}; printf '{request}' >&3; cat <&3");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "bash", "-c", &script]);
+    let ended = command.output().ok().filter(|ended| ended.status.success())?;
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    Some(text.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0))
+}
+
+#[test]
+fn one_user_of_the_machine_does_not_take_the_connections_of_the_others() {
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let tokens = token_file(&lab);
+    let house = House::open(&lab, &["--queue", "--token-file", &tokens]);
+    // More than the server takes from all users.
+    let taken: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&house.address).unwrap()).collect();
+    taken.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    let began_ns = Monotonic.now_ns();
+    while held(&taken) > 80 {
+        // Without a request, each of them ends after 10 s: then this is no evidence.
+        assert!(Monotonic.now_ns() - began_ns < 8_000_000_000, "{} are open", held(&taken));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(held(&taken), 80);
+    match status_of_another_user(&house) {
+        Some(status) => assert_eq!(status, 200, "another user is answered"),
+        None => println!("skipped: only root can act as another user"),
+    }
+    assert_eq!(held(&taken), 80, "they were held meanwhile");
+    assert_eq!(super::entries(&lab), 0, "the socket has separate places");
+}
+
+#[test]
+fn guesses_do_not_close_a_session_that_is_open() {
+    let lab = Lab::new();
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let tokens = token_file(&lab);
+    let house = House::open(&lab, &["--queue", "--token-file", &tokens]);
+    let form = ("Content-Type", "application/x-www-form-urlencoded");
+    let login = house.ask("POST", "/login", &[form], &format!("token={RUN}"));
+    let cookie = login.head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+    let cookie = cookie.replace("__host-", "__Host-");
+    let statuses: Vec<u16> = (0..20)
+        .map(|n| {
+            house.ask("GET", "/api/v1/runs", &[("Authorization", &bearer(&format!("guess-{n}")))], "").status
+        })
+        .collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let with = |headers: &[(&str, &str)]| house.ask("GET", "/api/v1/runs", headers, "").status;
+    assert_eq!(with(&[("Cookie", &cookie)]), 200);
+    // A session that its owner ends is over.
+    let csrf = house.csrf(&[("Cookie", &cookie)]);
+    let ended = house.ask("POST", "/logout", &[form, ("Cookie", &cookie)], &format!("csrf={csrf}"));
+    assert!(ended.status == 303 && with(&[("Cookie", &cookie)]) == 401, "{}", ended.head);
 }

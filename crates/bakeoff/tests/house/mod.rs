@@ -34,6 +34,48 @@ warm-up = { min = "100ms" }
 measure = { time = "200ms", interval = "100ms" }
 "#;
 
+/// A plan in slices: two blocks of two servers, each measured for a fifth of a second.
+pub(crate) const SLICES: &str = r#"schema = 1
+title = "two names of Redis"
+
+[factors.arm]
+values = ["one", "two"]
+reference = "one"
+level = "whole-plot"
+
+[design]
+blocks = 2
+mode = "slices"
+slice = "100ms"
+
+[load]
+target = "redis+unix:{scratch}/redis.sock"
+keys = 100
+threads = 1
+
+[server]
+command = "redis-server --port 0 --unixsocket {scratch}/redis.sock --save '' --appendonly no"
+ready = "socket:{scratch}/redis.sock"
+
+[phases]
+warm-up = { min = "100ms" }
+measure = { time = "200ms", interval = "100ms" }
+"#;
+
+/// Whether Redis is installed and groups can be frozen here.
+#[expect(clippy::print_stdout, reason = "a skip is printed")]
+pub(crate) fn can_slice() -> bool {
+    let is_installed = std::process::Command::new("redis-server").arg("-v").output().is_ok();
+    let has_version_2 = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .iter()
+        .any(|folder| std::path::Path::new(folder).join("cgroup.procs").exists());
+    let can = is_installed && has_version_2 && nix::unistd::geteuid().is_root();
+    if !can {
+        println!("skipped: in slices: needs redis-server, root and control groups of version 2");
+    }
+    can
+}
+
 /// A server, killed when dropped.
 pub(crate) struct House {
     child: Child,

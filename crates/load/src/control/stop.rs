@@ -43,7 +43,7 @@ impl Stop {
         }
     }
 
-    /// Asks a bake-off to end after the trial that it measures. A load goes on.
+    /// Asks a bake-off to end after the trial that it measures, in slices after the block. A load goes on.
     pub fn request_after_trial(&self) {
         self.after_trial.store(true, Ordering::SeqCst);
     }

@@ -3,11 +3,17 @@
 use std::fmt::Write as _;
 
 use archive::QueueState;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::AUTHORIZATION;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use record::clock::WallAnchor;
 use record::run::RunId;
 use serde_json::json;
 
 use super::{Desk, JSON, PLAN, TOML};
+use crate::identity::Peer;
 
 /// A text that would run if it became a tag or left an attribute.
 const EVIL: &str = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
@@ -104,4 +110,25 @@ fn changes_have_a_limit_of_their_own() {
     // In as long as this takes, a slow machine may give a few back.
     assert!(posts[60..].contains(&429), "{posts:?}");
     assert_eq!(desk.get("/api/v1/queue").0, 200, "reading goes on");
+}
+
+#[test]
+fn one_peer_cannot_take_the_places_of_all_viewers() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(tokens.path(), "read ann 0123456789012345678901\n").unwrap();
+    let desk = Desk::with(false, Some(tokens.path()), |_| ());
+    let view = |host: u8| {
+        let peer = Peer::Tcp { address: ([10, 0, 0, host], 9).into(), uid: None, certificate: None };
+        let request = Request::get("/api/v1/events").header(AUTHORIZATION, "Bearer 0123456789012345678901");
+        let request = request.extension(peer).body(Body::empty()).unwrap();
+        let router = TowerToHyperService::new(crate::server::router(&desk.app));
+        desk.runtime.block_on(router.call(request)).unwrap()
+    };
+    let of_one: Vec<_> = (0..64).map(|_| view(1)).collect();
+    let others: Vec<_> = (2..6).flat_map(|host| (0..16).map(move |_| host)).map(view).collect();
+    let with = |status: u16, all: &[axum::response::Response]| {
+        all.iter().filter(|answer| answer.status() == status).count()
+    };
+    assert_eq!((with(200, &of_one), with(429, &of_one)), (16, 48));
+    assert_eq!((with(200, &others), with(429, &others)), (48, 16), "64 in all");
 }
