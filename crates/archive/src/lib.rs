@@ -51,7 +51,7 @@ mod writer;
 mod written;
 
 pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
-pub use entry::{Action, Entry, QueueState, Refusal, Wish};
+pub use entry::{Action, Deaths, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
 pub use exchange::{
     Checked, FILE_BYTES_MAX, FILES_MAX, Incoming, IncomingFile, Parcel, ParcelFile, Shelf,
