@@ -160,6 +160,11 @@ struct Totals {
 }
 
 impl Load {
+    /// Target as stored.
+    pub(crate) fn target(&self) -> &str {
+        self.settings.target()
+    }
+
     /// The form of `load`, without its slices.
     pub(crate) fn of(load: &LoadRecord) -> Self {
         let LoadRecord {
