@@ -4,7 +4,7 @@
 //! that died before updating it, and folders that a user copied.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,12 +51,20 @@ CREATE TABLE label (
     value TEXT NOT NULL,
     PRIMARY KEY (run, name)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE judged (
+    run          TEXT PRIMARY KEY REFERENCES run (id) ON DELETE CASCADE,
+    tool_version TEXT NOT NULL,
+    verdicts     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE damage (
     path TEXT PRIMARY KEY,
     what TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_by_bakeoff ON run (bakeoff);
 ";
+
+/// Words of a verdict.
+type Words = BTreeSet<String>;
 
 /// An open index that agrees with the folders.
 pub(crate) struct Catalog {
@@ -237,7 +245,8 @@ impl Catalog {
             return Ok(());
         }
         tx.execute_batch(
-            "DROP TABLE IF EXISTS label; DROP TABLE IF EXISTS run; DROP TABLE IF EXISTS damage;",
+            "DROP TABLE IF EXISTS label; DROP TABLE IF EXISTS judged; DROP TABLE IF EXISTS run; \
+             DROP TABLE IF EXISTS damage;",
         )?;
         tx.execute_batch(TABLES)?;
         tx.pragma_update(None, "user_version", VERSION)?;
@@ -381,7 +390,29 @@ impl Catalog {
         Ok(headers.filter(|header| header.bakeoff == Some(bakeoff)).map(|header| header.id).collect())
     }
 
-    /// Everything in the index as text, in a fixed order: equal indexes have equal texts.
+    /// Verdicts that this version has stored.
+    pub(crate) fn verdicts(&self, tool_version: &str) -> rusqlite::Result<BTreeMap<RunId, Words>> {
+        let mut rows = self.db.prepare_cached("SELECT run, verdicts FROM judged WHERE tool_version = ?1")?;
+        let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
+        rows.query_map([tool_version], |row| Ok((run_id(row)?, words(row.get(1)?))))?.collect()
+    }
+
+    /// Stores verdicts of bake-offs. A bake-off that is gone or whose journal grows loses them.
+    pub(crate) fn store_verdicts(
+        &self,
+        tool_version: &str,
+        verdicts: &BTreeMap<RunId, Words>,
+    ) -> rusqlite::Result<()> {
+        let tx = self.db.unchecked_transaction()?;
+        let sql = "INSERT OR REPLACE INTO judged SELECT id, ?2, ?3 FROM run WHERE id = ?1";
+        for (id, words) in verdicts {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            tx.execute(sql, params![id.to_string(), tool_version, words.join(" ")])?;
+        }
+        tx.commit()
+    }
+
+    /// The content of the folders in the index as text, in a fixed order: equal folders have equal texts.
     pub(crate) fn dump(&self) -> rusqlite::Result<String> {
         let mut text = format!("version {}\n", self.version()?);
         for (table, columns, key) in [("run", 13, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {

@@ -98,6 +98,31 @@ impl Archive {
         Ok(listed)
     }
 
+    /// Verdicts of bake-offs that [`Self::store_verdicts`] has stored, as words.
+    ///
+    /// # Errors
+    ///
+    /// The folders cannot be read.
+    pub fn verdicts(&self, tool_version: &str) -> Result<BTreeMap<RunId, BTreeSet<String>>, ArchiveError> {
+        catalog::with(&self.tree, |index| index.verdicts(tool_version))
+    }
+
+    /// Stores verdicts of bake-offs in the index: to judge one takes long. The index forgets them when it is
+    /// rebuilt, or when the journal of the bake-off grows.
+    ///
+    /// - `tool_version`: version that has judged them; another one may judge otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The folders cannot be read.
+    pub fn store_verdicts(
+        &self,
+        tool_version: &str,
+        verdicts: &BTreeMap<RunId, BTreeSet<String>>,
+    ) -> Result<(), ArchiveError> {
+        catalog::with(&self.tree, |index| index.store_verdicts(tool_version, verdicts))
+    }
+
     /// Unreadable folders in the archive, with the reason; `verify` finds more.
     ///
     /// # Errors

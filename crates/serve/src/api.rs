@@ -113,7 +113,9 @@ pub(crate) async fn submit(
     let done = move |app: &App| match submission(&plan, &terms, &who.name) {
         Err(faults) => wrong_plan(&faults),
         Ok(new) => match app.submit(&new, &who, &peer.key()) {
-            Ok(entry) => document(StatusCode::CREATED, &view::entry_document(&entry, Expected::default(), true)),
+            Ok(entry) => {
+                document(StatusCode::CREATED, &view::entry_document(&entry, Expected::default(), true))
+            }
             Err(why) => refused(Format::Document, &why),
         },
     };
@@ -240,7 +242,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             return error(Format::Document, StatusCode::BAD_REQUEST, &why);
         }
     };
-    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
+    let is_long = wanted.may_read();
     let list = move |app: &App| {
         let snapshot = app.listing.snapshot();
         let Selected { rows, unread } =

@@ -3,7 +3,7 @@
 //! A thread reads the archive again when its folders change. It rests after each reading in proportion to the
 //! reading's time, so watching a large archive costs at most a twentieth of a CPU.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use analysis::Verdict;
-use archive::{Archive, ArchiveError, Filter, Note};
+use archive::{Archive, ArchiveError, Filter, Note, Traits};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
 use crate::printer::Printer;
-use crate::traits::{self, Known, Traits, is_judged};
+use crate::traits::{self, Known, is_bakeoff, is_judged, is_verdict};
 
 /// Interval between two looks at the folders.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -25,6 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REST: u64 = 20;
 /// Time for which a request reads runs that a filter must know; the next request reads further ones.
 const READ_TIME_NS: u64 = 1_000_000_000;
+/// Version that judges bake-offs.
+const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A folder that changed this recently may change again within the same tick of the file system's clock.
 const RECENT_NS: u64 = 100_000_000;
 
@@ -33,6 +35,7 @@ const RECENT_NS: u64 = 100_000_000;
 pub(crate) struct Row {
     pub(crate) header: RunHeader,
     pub(crate) short: String,
+    pub(crate) traits: Traits,
     pub(crate) note: Note,
     /// Title, command, id, labels, tags and note in lower case.
     text: String,
@@ -42,7 +45,12 @@ impl Row {
     /// A run that is not in the list: one of a bake-off.
     pub(crate) fn alone(header: RunHeader) -> Self {
         let short = header.id.to_string();
-        row(header, short, Note::default())
+        row(header, short, Traits::default(), Note::default())
+    }
+
+    /// The row with another note.
+    fn with(&self, note: Note) -> Self {
+        row(self.header.clone(), self.short.clone(), self.traits.clone(), note)
     }
 }
 
@@ -106,7 +114,8 @@ pub(crate) struct Listing {
     changes: Mutex<Vec<OwnChange>>,
     /// Time at which the list was as the archive, on the monotonic clock.
     known_ns: AtomicU64,
-    traits: Known<Traits>,
+    /// Targets of bake-offs without a run.
+    planned: Known<BTreeSet<String>>,
     verdicts: Known<BTreeSet<String>>,
 }
 
@@ -115,8 +124,12 @@ impl Listing {
     pub(crate) fn new(archive: Archive) -> Result<Self, ArchiveError> {
         let known_ns = AtomicU64::new(Monotonic.now_ns());
         let current = Mutex::new(Arc::new(read(&archive)?));
-        let (changes, traits, verdicts) = (Mutex::default(), Known::default(), Known::default());
-        Ok(Self { archive, current, changes, known_ns, traits, verdicts })
+        let (changes, planned, verdicts) =
+            (Mutex::default(), Known::default(), Known::<BTreeSet<String>>::default());
+        // Without those of an earlier server, each bake-off is judged again.
+        let stored = archive.verdicts(TOOL_VERSION).unwrap_or_default();
+        verdicts.learn(stored.into_iter().filter(|(_, words)| words.iter().all(|word| is_verdict(word))));
+        Ok(Self { archive, current, changes, known_ns, planned, verdicts })
     }
 
     /// Makes the list look that much older.
@@ -153,7 +166,7 @@ impl Listing {
         // An unreadable archive leaves the last state; the pages of its runs then say what is wrong.
         self.read_with(|archive| read(archive).ok());
         let snapshot = self.snapshot();
-        self.traits.keep(snapshot.rows.iter().map(|row| &row.header));
+        self.planned.keep(snapshot.rows.iter().map(|row| &row.header).filter(|header| is_bakeoff(header)));
         self.verdicts.keep(snapshot.rows.iter().map(|row| &row.header).filter(|header| is_judged(header)));
     }
 
@@ -165,7 +178,7 @@ impl Listing {
             let (old, mut notes) = (self.snapshot(), archive.notes());
             let renew = |row: &Arc<Row>| match notes.remove(&row.header.id).unwrap_or_default() {
                 note if note == row.note => row.clone(),
-                note => Arc::new(self::row(row.header.clone(), row.short.clone(), note)),
+                note => Arc::new(row.with(note)),
             };
             Some(Snapshot { rows: old.rows.iter().map(renew).collect(), damaged: old.damaged, stamp })
         });
@@ -186,7 +199,7 @@ impl Listing {
 
     /// The rows that `wanted` selects, newest first.
     ///
-    /// - `may_read`: asked before a run is read for its machine, target and factors, or judged.
+    /// - `may_read`: asked before the plan of a bake-off is read for its targets, or its runs for its verdicts.
     pub(crate) fn select<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -194,33 +207,51 @@ impl Listing {
         printer: &dyn Printer,
         may_read: &mut dyn FnMut() -> bool,
     ) -> Selected<'a> {
-        let mut selected = Selected::default();
+        let (mut selected, mut judged) = (Selected::default(), BTreeMap::new());
         for row in snapshot.rows.iter().filter(|row| wanted.takes(row)) {
-            let has_traits = !wanted.needs_traits() || {
-                let read = || traits::traits(&self.archive, row.header.id).ok();
-                let Some(found) = self.traits.of(&row.header, may_read, read) else {
-                    selected.unread += 1;
-                    continue;
-                };
-                wanted.has_traits(&found)
+            let has_all = match self.has_target(row, wanted, may_read) {
+                Some(true) => self.has_verdict(row, wanted, may_read, |id| {
+                    let found = traits::verdicts(printer, &self.archive, id).ok()?;
+                    judged.insert(id, found.clone());
+                    Some(found)
+                }),
+                other => other,
             };
-            let has_verdict = match wanted.verdict {
-                None => true,
-                Some(verdict) if has_traits => {
-                    let read = || traits::verdicts(printer, &self.archive, row.header.id).ok();
-                    let Some(found) = self.verdicts.of(&row.header, may_read, read) else {
-                        selected.unread += 1;
-                        continue;
-                    };
-                    found.contains(verdict.word())
-                }
-                Some(_) => false,
-            };
-            if has_traits && has_verdict {
-                selected.rows.push(row);
+            match has_all {
+                Some(true) => selected.rows.push(row),
+                Some(false) => {}
+                None => selected.unread += 1,
             }
         }
+        if !judged.is_empty() {
+            // Those that cannot be stored are judged again by the next server.
+            let _ = self.archive.store_verdicts(TOOL_VERSION, &judged);
+        }
         selected
+    }
+
+    /// Whether a row has the target; `None` if it was not read.
+    fn has_target(&self, row: &Row, wanted: &Wanted, may_read: &mut dyn FnMut() -> bool) -> Option<bool> {
+        let Some(part) = &wanted.target else { return Some(true) };
+        let has_part = |all: &BTreeSet<String>| all.iter().any(|target| target.contains(part));
+        if !row.traits.targets.is_empty() || !is_bakeoff(&row.header) {
+            return Some(has_part(&row.traits.targets));
+        }
+        let read = || traits::planned_targets(&self.archive, row.header.id).ok();
+        self.planned.of(&row.header, may_read, read).map(|planned| has_part(&planned))
+    }
+
+    /// Whether a row has the verdict; `None` if it was not judged.
+    fn has_verdict(
+        &self,
+        row: &Row,
+        wanted: &Wanted,
+        may_read: &mut dyn FnMut() -> bool,
+        judge: impl FnOnce(RunId) -> Option<BTreeSet<String>>,
+    ) -> Option<bool> {
+        let Some(verdict) = wanted.verdict else { return Some(true) };
+        let found = self.verdicts.of(&row.header, may_read, || judge(row.header.id));
+        found.map(|found| found.contains(verdict.word()))
     }
 
     /// Follows the archive until `is_over`.
@@ -266,8 +297,8 @@ impl Snapshot {
         let Some(at) = self.rows.iter().position(|row| row.header.id == id) else { return };
         match note {
             Some(note) => {
-                let old = &self.rows[at];
-                self.rows[at] = Arc::new(row(old.header.clone(), old.short.clone(), note.clone()));
+                let new = self.rows[at].with(note.clone());
+                self.rows[at] = Arc::new(new);
             }
             None => drop(self.rows.remove(at)),
         }
@@ -289,22 +320,9 @@ impl Snapshot {
 }
 
 impl Wanted {
-    /// Whether the runs themselves must be read, once.
-    pub(crate) fn needs_traits(&self) -> bool {
-        self.machine.is_some() || self.target.is_some() || !self.factors.is_empty()
-    }
-
-    fn has_traits(&self, traits: &Traits) -> bool {
-        let has_factor = |(name, level): &(String, Option<String>)| {
-            let levels = traits.factors.get(name);
-            levels.is_some_and(|levels| level.as_ref().is_none_or(|level| levels.contains(level)))
-        };
-        self.machine.as_ref().is_none_or(|name| traits.machine.as_ref() == Some(name))
-            && self
-                .target
-                .as_ref()
-                .is_none_or(|part| traits.targets.iter().any(|target| target.contains(part)))
-            && self.factors.iter().all(has_factor)
+    /// Whether bake-offs may have to be read, once.
+    pub(crate) fn may_read(&self) -> bool {
+        self.target.is_some() || self.verdict.is_some()
     }
 
     fn takes(&self, row: &Row) -> bool {
@@ -312,10 +330,16 @@ impl Wanted {
         let has_label = |(name, value): &(String, Option<String>)| {
             header.labels.get(name).is_some_and(|found| value.as_ref().is_none_or(|value| found == value))
         };
+        let has_factor = |(name, level): &(String, Option<String>)| {
+            let levels = row.traits.factors.get(name);
+            levels.is_some_and(|levels| level.as_ref().is_none_or(|level| levels.contains(level)))
+        };
         let day = || crate::view::day(header.anchor.unix_ns);
         self.kind.is_none_or(|kind| header.kind == kind)
             && self.state.is_none_or(|state| header.state == state)
             && (self.verdict.is_none() || is_judged(header))
+            && self.machine.as_ref().is_none_or(|name| row.traits.machine.as_ref() == Some(name))
+            && self.factors.iter().all(has_factor)
             && self.labels.iter().all(has_label)
             && self.tags.iter().all(|tag| row.note.tags.contains(tag))
             && self.words.iter().all(|word| row.text.contains(word))
@@ -327,24 +351,28 @@ impl Wanted {
 fn read(archive: &Archive) -> Result<Snapshot, ArchiveError> {
     // The stamp first: a change during the reading is found by the next look.
     let before = folders(archive);
-    let listed = archive.list(&Filter { part_of: archive::PartOf::Nothing, ..Filter::default() })?;
-    let headers: Vec<RunHeader> = listed.into_iter().map(|listed| listed.header).collect();
+    let part_of = archive::PartOf::Nothing;
+    let listed = archive.list_with_traits(&Filter { part_of, ..Filter::default() })?;
+    let (headers, traits): (Vec<RunHeader>, Vec<Traits>) =
+        listed.into_iter().map(|(listed, traits)| (listed.header, traits)).unzip();
     let shorts = short_names(&headers);
     let mut notes = archive.notes();
-    let noted = headers.into_iter().map(|header| (notes.remove(&header.id).unwrap_or_default(), header));
-    let rows = noted.zip(shorts).map(|((note, header), short)| Arc::new(row(header, short, note)));
+    let rows = headers.into_iter().zip(shorts).zip(traits).map(|((header, short), traits)| {
+        let note = notes.remove(&header.id).unwrap_or_default();
+        Arc::new(row(header, short, traits, note))
+    });
     let rows: Vec<Arc<Row>> = rows.collect();
     let stamp =
         before.filter(|_| are_held(archive, &rows)).map(|folders| (folders, journals(archive, &rows)));
     Ok(Snapshot { stamp, rows, damaged: archive.damage()?.len() })
 }
 
-fn row(header: RunHeader, short: String, note: Note) -> Row {
+fn row(header: RunHeader, short: String, traits: Traits, note: Note) -> Row {
     let labels = header.labels.iter().map(|(name, value)| format!("{name}={value}"));
     let parts = [header.title.clone(), header.command.clone(), header.id.to_string(), note.text.clone()];
     let parts = parts.into_iter().chain(labels).chain(note.tags.iter().cloned());
     let text = parts.collect::<Vec<_>>().join("\n").to_lowercase();
-    Row { header, short, note, text }
+    Row { header, short, traits, note, text }
 }
 
 /// Shortest ends of the ids that no other run of the list has.

@@ -170,9 +170,7 @@ fn bounds(run: &str, interval: &Value) -> Samples {
 
 /// Events that an instrument lost.
 fn losses(instrument: &str, seen: &Seen) -> Samples {
-    let of = |(reason, n): (&str, u64)| {
-        (labels(&[("instrument", instrument), ("reason", reason)]), n as f64)
-    };
+    let of = |(reason, n): (&str, u64)| (labels(&[("instrument", instrument), ("reason", reason)]), n as f64);
     seen.of(instrument).into_iter().flat_map(lost).map(of).collect()
 }
 

@@ -148,7 +148,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         Ok(read) => read,
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
-    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
+    let is_long = wanted.may_read();
     let show = move |app: &App| {
         let snapshot = app.listing.snapshot();
         let Selected { rows, unread } =

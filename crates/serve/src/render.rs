@@ -148,8 +148,7 @@ mod tests {
     }
 
     fn stored(archive: &Archive, title: &str) -> RunId {
-        let begun =
-            RunHeader::running(RunKind::Record, WallAnchor::now(), title.to_owned(), String::new());
+        let begun = RunHeader::running(RunKind::Record, WallAnchor::now(), title.to_owned(), String::new());
         let writer = archive.begin(&begun).unwrap();
         let mut run = Run::unmeasured(begun, Environment::default());
         run.header.state = RunState::Sealed;

@@ -509,7 +509,8 @@ mod tests {
     #[test]
     fn what_an_instrument_lost_makes_its_numbers_bounds() {
         let mut seen = Seen::default();
-        let locks = json!({"interval_s": 1.0, "total": {"count": 3, "cpu_util_ratio": 0.5}, "lost": {"no-room": 7}});
+        let locks =
+            json!({"interval_s": 1.0, "total": {"count": 3, "cpu_util_ratio": 0.5}, "lost": {"no-room": 7}});
         let cpu = json!({
             "interval_s": 1.0, "lost": {"switch": 2, "unsure-ns": 9}, "all": {
                 "event_ratio": 0.5, "procstat_busy_ratio": 0.25, "unaccounted_ratio": 0.0, "run_queue_wait_s": 0.001,

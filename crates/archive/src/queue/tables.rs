@@ -39,13 +39,8 @@ CREATE INDEX entry_by_state ON entry (state);
 ";
 
 /// Columns that later versions of the tables have, each with the last version without it.
-const LATER: [(i64, &str); 5] = [
-    (1, "told_unix_ns"),
-    (2, "recorded_unix_ns"),
-    (2, "left_unix_ns"),
-    (3, "deaths"),
-    (3, "deaths_ended"),
-];
+const LATER: [(i64, &str); 5] =
+    [(1, "told_unix_ns"), (2, "recorded_unix_ns"), (2, "left_unix_ns"), (3, "deaths"), (3, "deaths_ended")];
 
 /// Opens the file; adds what its tables lack.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -13,7 +13,8 @@ impl Printer for OneWorse {
     fn page(&self, _: &Archive, _: RunId) -> Result<String, PrintError> {
         unreachable!("a list has no pages")
     }
-    fn document(&self, _: &Archive, _: RunId) -> Result<Value, PrintError> {
+    fn document(&self, archive: &Archive, id: RunId) -> Result<Value, PrintError> {
+        archive.header(id)?;
         Ok(json!({"comparisons": [{"verdict": "worse"}, {"verdict": null}]}))
     }
     fn compare(&self, _: &Archive, _: &[RunId]) -> Result<Value, PrintError> {
@@ -37,7 +38,7 @@ fn snapshot(headers: Vec<RunHeader>) -> Snapshot {
         rows: headers
             .into_iter()
             .zip(shorts)
-            .map(|(h, short)| Arc::new(row(h, short, Note::default())))
+            .map(|(h, short)| Arc::new(row(h, short, Traits::default(), Note::default())))
             .collect(),
         ..Snapshot::default()
     }
@@ -59,9 +60,8 @@ fn short_names_are_unique_even_if_the_ends_are_alike() {
 fn a_row_must_satisfy_every_condition() {
     let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let found = snapshot(vec![header(id, "Büffer pool", &[("host", "db7"), ("note", "a b")])]);
-    let of = |snapshot: &Snapshot, wanted: &Wanted| {
-        snapshot.rows.iter().filter(|row| wanted.takes(row)).count()
-    };
+    let of =
+        |snapshot: &Snapshot, wanted: &Wanted| snapshot.rows.iter().filter(|row| wanted.takes(row)).count();
     let count = |wanted: Wanted| of(&found, &wanted);
     let words = |words: &[&str]| Wanted {
         words: words.iter().map(|word| word.to_lowercase()).collect(),
@@ -72,13 +72,10 @@ fn a_row_must_satisfy_every_condition() {
         labels: vec![(name.to_owned(), value.map(str::to_owned))],
         ..Wanted::default()
     };
-    assert_eq!(
-        [label("host", None), label("host", Some("db")), label("hos", None)].map(count),
-        [1, 0, 0]
-    );
+    assert_eq!([label("host", None), label("host", Some("db")), label("hos", None)].map(count), [1, 0, 0]);
     let tagged = Note::new(["slow".to_owned()], "Why is this SLOW").unwrap();
     let mut noted = found.clone();
-    noted.rows[0] = Arc::new(row(found.rows[0].header.clone(), String::new(), tagged));
+    noted.rows[0] = Arc::new(found.rows[0].with(tagged));
     let of = |wanted: Wanted| of(&noted, &wanted);
     let tag = |tag: &str| Wanted { tags: vec![tag.to_owned()], ..Wanted::default() };
     assert_eq!([of(tag("slow")), of(tag("slo")), of(words(&["why"])), count(tag("slow"))], [1, 0, 1, 0]);
@@ -100,13 +97,24 @@ fn a_row_must_satisfy_every_condition() {
 
 #[test]
 fn a_run_is_found_by_its_machine_target_and_factors() {
+    let folder = tempfile::tempdir().unwrap();
+    let listing = Listing::new(Archive::open(folder.path()).unwrap()).unwrap();
     let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
-    let traits = Traits {
+    let mut rows = snapshot(vec![
+        header("01ARZ3NDEKTSV4RRFFQ69G5FAV", "t", &[]),
+        header("01ARZ3NDEKTSV4RRFFQ6000000", "t", &[]),
+    ]);
+    Arc::make_mut(&mut rows.rows[0]).traits = Traits {
         machine: Some("db7".to_owned()),
         targets: words(&["mysql://app@h/bench"]),
         factors: [("pool".to_owned(), words(&["1G", "2G"]))].into(),
     };
-    let has = |wanted: Wanted| wanted.has_traits(&traits);
+    // The other one is unknown, which matches nothing. Nothing is read.
+    let has = |wanted: Wanted| {
+        let selected = listing.select(&rows, &wanted, &OneWorse, &mut || unreachable!("it is in the index"));
+        assert!(selected.rows.len() < 2 && selected.unread == 0, "{wanted:?}");
+        selected.rows.len() == 1
+    };
     let machine = |name: &str| Wanted { machine: Some(name.to_owned()), ..Wanted::default() };
     assert_eq!([machine("db7"), machine("db")].map(has), [true, false]);
     let target = |part: &str| Wanted { target: Some(part.to_owned()), ..Wanted::default() };
@@ -118,7 +126,6 @@ fn a_run_is_found_by_its_machine_target_and_factors() {
     let asked =
         [factor("pool", None), factor("pool", Some("2G")), factor("pool", Some("4G")), factor("x", None)];
     assert_eq!(asked.map(has), [true, true, false, false]);
-    assert!(!machine("db7").has_traits(&Traits::default()), "what is unknown matches nothing");
 }
 
 /// A run in the archive, measured on the machine `db7`.
@@ -134,37 +141,51 @@ fn stored(archive: &Archive) -> RunHeader {
     run.header
 }
 
+/// Number of rows that `wanted` selects, and of those that were not read.
+///
+/// - `left`: rows that may be read.
+fn counts(listing: &Listing, rows: &Snapshot, wanted: &Wanted, mut left: u32) -> (usize, usize) {
+    let mut may_read = || {
+        let may = left > 0;
+        left = left.saturating_sub(1);
+        may
+    };
+    let selected = listing.select(rows, wanted, &OneWorse, &mut may_read);
+    (selected.rows.len(), selected.unread)
+}
+
 #[test]
-fn a_run_that_was_not_read_is_counted_and_read_by_the_next_request() {
+fn a_machine_is_found_without_a_reading_and_a_verdict_is_judged_once_for_all_servers() {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
+    let ids: Vec<RunId> = (0..3).map(|_| stored(&archive).id).collect();
     let listing = Listing::new(archive.clone()).unwrap();
-    let headers: Vec<RunHeader> = (0..3).map(|_| stored(&archive)).collect();
-    let rows = snapshot(headers.clone());
     let wanted = Wanted { machine: Some("db7".to_owned()), ..Wanted::default() };
-    let counts = |rows: &Snapshot, wanted: &Wanted, mut left: u32| {
-        let mut may_read = || {
-            let may = left > 0;
-            left = left.saturating_sub(1);
-            may
-        };
-        let selected = listing.select(rows, wanted, &OneWorse, &mut may_read);
-        (selected.rows.len(), selected.unread)
-    };
-    // One that cannot be read now may match: it is read again, and not taken for one that does not.
-    let run = archive.dir().join("runs").join(headers[2].id.to_string());
-    fs::rename(&run, folder.path().join("away")).unwrap();
-    assert_eq!([2, 2, 0].map(|left| counts(&rows, &wanted, left)), [(2, 1), (2, 1), (2, 1)]);
-    fs::rename(folder.path().join("away"), &run).unwrap();
-    assert_eq!([0, 1, 0].map(|left| counts(&rows, &wanted, left)), [(2, 1), (3, 0), (3, 0)]);
-    assert_eq!(counts(&rows, &Wanted::default(), 0), (3, 0));
+    assert_eq!(counts(&listing, &listing.snapshot(), &wanted, 0), (3, 0));
     // Only a bake-off that has ended has a verdict.
-    let mut rows = rows.clone();
-    Arc::make_mut(&mut rows.rows[0]).header.kind = RunKind::Bakeoff;
+    let mut rows = Snapshot::clone(&listing.snapshot());
     let verdict = |verdict| Wanted { verdict: Some(verdict), ..Wanted::default() };
-    let asked = [(Verdict::Worse, 0), (Verdict::Worse, 1), (Verdict::Better, 0)];
-    let found = asked.map(|(word, left)| counts(&rows, &verdict(word), left));
-    assert_eq!(found, [(0, 1), (1, 0), (0, 0)]);
+    assert_eq!(counts(&listing, &rows, &verdict(Verdict::Worse), 9), (0, 0));
+    for row in &mut rows.rows {
+        Arc::make_mut(row).header.kind = RunKind::Bakeoff;
+    }
+    let of = |word, left| counts(&listing, &rows, &verdict(word), left);
+    // One that cannot be read now may match: it is read again, and not taken for one that does not.
+    let run = archive.dir().join("runs").join(ids[1].to_string());
+    fs::rename(&run, folder.path().join("away")).unwrap();
+    assert_eq!([of(Verdict::Worse, 0), of(Verdict::Worse, 3)], [(0, 3), (2, 1)]);
+    fs::rename(folder.path().join("away"), &run).unwrap();
+    assert_eq!(
+        [of(Verdict::Worse, 0), of(Verdict::Worse, 1), of(Verdict::Worse, 0)],
+        [(2, 1), (3, 0), (3, 0)]
+    );
+    assert_eq!(of(Verdict::Better, 0), (0, 0));
+    let next = Listing::new(archive.clone()).unwrap();
+    assert_eq!(counts(&next, &rows, &verdict(Verdict::Worse), 0), (3, 0), "the index has them");
+    // Another version judges again.
+    archive.store_verdicts("0.0.0", &[(ids[0], BTreeSet::new())].into()).unwrap();
+    let other = Listing::new(archive).unwrap();
+    assert_eq!(counts(&other, &rows, &verdict(Verdict::Worse), 0), (2, 1));
 }
 
 /// Bytes that this thread has read; `None` if the kernel does not count them.

@@ -287,7 +287,8 @@ fn a_plan_is_used_again_from_its_entry() {
 #[test]
 fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(tokens.path(), "read ann 0123456789012345678901\nrun bob 9876543210987654321098\n").unwrap();
+    std::fs::write(tokens.path(), "read ann 0123456789012345678901\nrun bob 9876543210987654321098\n")
+        .unwrap();
     let desk = Desk::with(true, Some(tokens.path()), |_| ());
     let reader = [("Authorization", "Bearer 0123456789012345678901")];
     let runner = [("Authorization", "Bearer 9876543210987654321098"), ("Content-Type", TOML)];
@@ -301,7 +302,12 @@ fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
     }
     let shown = Shown::new(desk.app.monitor.look());
     let pages = |headers: &[(&str, &str)], may_run: bool| {
-        let paths = [format!("/api/v1/queue/{id}"), "/api/v1/queue".to_owned(), "/".to_owned(), format!("/queue/{id}")];
+        let paths = [
+            format!("/api/v1/queue/{id}"),
+            "/api/v1/queue".to_owned(),
+            "/".to_owned(),
+            format!("/queue/{id}"),
+        ];
         let mut all: Vec<String> = paths.iter().map(|path| desk.ask("GET", path, headers, "").1).collect();
         all.extend([shown.document(may_run).to_owned(), shown.html(may_run, "").to_owned()]);
         all
@@ -315,7 +321,11 @@ fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
     assert_eq!(desk.ask("GET", &format!("/api/v1/queue/{id}/output"), &reader, "").0, 403);
     // A reason that is not from an output is for all.
     let killed = Some("its process was killed three times");
-    let entry = archive::Entry { exit_code: None, reason: killed.map(str::to_owned), ..desk.app.queue().unwrap().entry(id).unwrap() };
+    let entry = archive::Entry {
+        exit_code: None,
+        reason: killed.map(str::to_owned),
+        ..desk.app.queue().unwrap().entry(id).unwrap()
+    };
     assert_eq!(crate::view::reason(&entry, false).as_deref(), killed);
 }
 
@@ -360,8 +370,7 @@ fn a_tag_is_stored_without_a_reading_of_the_archive() {
             let title = format!("{n} {long}");
             let begun = RunHeader::running(RunKind::Record, WallAnchor::now(), title, String::new());
             let writer = desk.app.archive.begin(&begun).unwrap();
-            let mut run =
-                record::run::Run::unmeasured(begun, record::environment::Environment::default());
+            let mut run = record::run::Run::unmeasured(begun, record::environment::Environment::default());
             run.header.state = record::run::RunState::Sealed;
             writer.seal(&run).unwrap();
             run.header.id
