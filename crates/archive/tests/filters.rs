@@ -27,6 +27,7 @@ fn load(dice: &mut Dice, target: &str) -> Run {
             break run;
         }
     };
+    run.header.bakeoff = None;
     run.environment.facts.insert("host.name".to_owned(), Ok("db7".to_owned()));
     run.load.as_mut().unwrap().settings.target = Target::new(target);
     run
