@@ -397,7 +397,7 @@ impl Catalog {
         rows.query_map([tool_version], |row| Ok((run_id(row)?, words(row.get(1)?))))?.collect()
     }
 
-    /// Stores verdicts of bake-offs. A bake-off that is gone or whose journal grows loses them.
+    /// Stores verdicts of bake-offs. One that is removed, or resumed, loses them.
     pub(crate) fn store_verdicts(
         &self,
         tool_version: &str,

@@ -70,8 +70,8 @@ impl Archive {
         Ok(self.list_with_traits(filter)?.into_iter().map(|(listed, _)| listed).collect())
     }
 
-    /// Variant of [`Self::list`] with machine, targets and factors. The targets of a bake-off are those of its
-    /// runs.
+    /// Variant of [`Self::list`] with machine, targets and factors. The targets of a bake-off are those of
+    /// its runs.
     ///
     /// # Errors
     ///

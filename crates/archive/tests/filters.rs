@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-#[expect(dead_code, reason = "this program uses a part of it")]
 mod example;
 
 use std::collections::{BTreeMap, BTreeSet};

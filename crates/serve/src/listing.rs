@@ -199,7 +199,7 @@ impl Listing {
 
     /// The rows that `wanted` selects, newest first.
     ///
-    /// - `may_read`: asked before the plan of a bake-off is read for its targets, or its runs for its verdicts.
+    /// - `may_read`: asked before the plan of a bake-off is read for its targets, or before it is judged.
     pub(crate) fn select<'a>(
         &self,
         snapshot: &'a Snapshot,
