@@ -186,22 +186,23 @@ fn an_entry_that_takes_its_server_down_three_times_is_given_up() {
     let lab = lab_with(2, "60s");
     let mut house = House::open(&lab, &["--queue"]);
     let id = submit(&lab);
+    let conducting = || [processes(&lab, "run"), processes(&lab, "resume")].concat();
     for _ in 0..3 {
-        until("a trial is measured", || {
-            house.get("/metrics").body.contains("bakeoff_load_done_per_second{").then_some(())
+        let children = until("a trial is measured", || {
+            let (children, metrics) = (conducting(), house.get("/metrics").body);
+            (!children.is_empty() && metrics.contains("bakeoff_load_done_per_second{")).then_some(children)
         });
-        let children = [processes(&lab, "run"), processes(&lab, "resume")].concat();
         house.kill();
         for pid in children {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
+        until("its process is gone", || conducting().is_empty().then_some(()));
         house = House::open(&lab, &["--queue"]);
     }
-    let ended = until("it ends", || {
+    let ended = until("it ends, or continues", || {
         let shown = lab.json(&["queue", "show", &id]);
         let is_over = !matches!(shown["state"].as_str(), Some("running" | "waiting"));
-        let goes_on = house.get("/metrics").body.contains("bakeoff_load_done_per_second{");
-        (is_over || goes_on).then_some(shown)
+        (is_over || !conducting().is_empty()).then_some(shown)
     });
     assert_eq!((&ended["state"], &ended["exit_code"]), (&"failed".into(), &Value::Null), "{ended}");
     assert!(ended["reason"].as_str().unwrap().contains("killed three times"), "{ended}");
