@@ -33,6 +33,8 @@ def make(archive, runs):
         manifest["run"] = ulid(at_ms, chance)
         manifest["started"]["unix_ns"] = at_ms * 1_000_000
         manifest["title"] = f"load {n}: {chance.choice(['buffer pool', 'allocator', 'journal', 'kernel'])}"
+        manifest["environment"]["facts"]["host.name"] = f"machine{n % 5}"
+        manifest["load"]["settings"]["target"] = chance.choice(["null:", "mysql://app@db/bench", "redis://db:6379"])
         manifest["labels"] = {"commit": f"{chance.getrandbits(40):010x}", "host": f"db{n % 9}", "arm": chance.choice("abcd")}
         manifest["state"], manifest["reason"] = ("sealed", None) if n % 11 else ("invalid", "lateness: too late")
         folder = source.parent / manifest["run"]
@@ -67,6 +69,10 @@ def ask(url, requests, pid):
     kinds = {
         "list": lambda: f"/runs?page={chance.randrange(1, 400)}",
         "filter": lambda: f"/runs?state=invalid&label=host%3Ddb{chance.randrange(9)}&since=2026-01-01",
+        "machine": lambda: f"/runs?machine=machine{chance.randrange(5)}",
+        "target": lambda: f"/runs?target={chance.choice(['mysql', 'redis', 'nothing'])}",
+        "factor": lambda: f"/runs?factor=rate%3D{chance.choice([200, 400, 800])}",
+        "verdict": lambda: f"/runs?verdict={chance.choice(['better', 'worse', 'equivalent', 'inconclusive'])}",
         "search": lambda: f"/runs?text={chance.choice(['buffer', 'alloc', 'journal+1', 'db3+kernel', 'nothing'])}",
         "compare 2": lambda: f"/compare?runs={','.join(chance.sample(ids, 2))}",
         "compare 8": lambda: f"/compare?runs={','.join(chance.sample(ids, 8))}",

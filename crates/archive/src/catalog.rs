@@ -4,7 +4,7 @@
 //! that died before updating it, and folders that a user copied.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,13 @@ use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params};
 use crate::disk::{Place, Tree};
 use crate::error::ArchiveError;
 use crate::lock::Hold;
+use crate::reader::Stored;
+use crate::traits::Traits;
 use crate::{bakeoff, checksum, disk, lock, reader};
 
 /// Version of the index. Raise it when the tables or their sources in the folders change: an index of another
 /// version is rebuilt.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// Maximum wait for another process's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,6 +42,7 @@ CREATE TABLE run (
     tool_version    TEXT NOT NULL,
     command         TEXT NOT NULL,
     events_bytes    INTEGER,
+    traits          TEXT NOT NULL,
     sha256          TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE label (
@@ -48,12 +51,20 @@ CREATE TABLE label (
     value TEXT NOT NULL,
     PRIMARY KEY (run, name)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE judged (
+    run          TEXT PRIMARY KEY REFERENCES run (id) ON DELETE CASCADE,
+    tool_version TEXT NOT NULL,
+    verdicts     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE damage (
     path TEXT PRIMARY KEY,
     what TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_by_bakeoff ON run (bakeoff);
 ";
+
+/// Words of a verdict.
+type Words = BTreeSet<String>;
 
 /// An open index that agrees with the folders.
 pub(crate) struct Catalog {
@@ -234,7 +245,8 @@ impl Catalog {
             return Ok(());
         }
         tx.execute_batch(
-            "DROP TABLE IF EXISTS label; DROP TABLE IF EXISTS run; DROP TABLE IF EXISTS damage;",
+            "DROP TABLE IF EXISTS label; DROP TABLE IF EXISTS judged; DROP TABLE IF EXISTS run; \
+             DROP TABLE IF EXISTS damage;",
         )?;
         tx.execute_batch(TABLES)?;
         tx.pragma_update(None, "user_version", VERSION)?;
@@ -250,7 +262,7 @@ impl Catalog {
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for change in changes {
             match change {
-                Change::Put { header, events_bytes } => put(&tx, &header, events_bytes)?,
+                Change::Put { row, events_bytes } => put(&tx, &row, events_bytes)?,
                 Change::Drop { id } => {
                     tx.execute("DELETE FROM run WHERE id = ?1", params![id])?;
                 }
@@ -273,15 +285,15 @@ impl Catalog {
         let mut known = self.known()?;
         let mut damage = self.damage()?;
         let mut changes = Vec::new();
-        let mut look = |path: &Path, id: RunId, events_bytes: Option<i64>, header: &Reader| {
+        let mut look = |path: &Path, id: RunId, events_bytes: Option<i64>, read: &Reader| {
             let name = relative(tree, path);
             let was_damaged = damage.remove(&name);
             if known.remove(&id.to_string()).is_some_and(|bytes| bytes == events_bytes) {
                 return;
             }
-            match header(path, id) {
-                Ok(header) => {
-                    changes.push(Change::Put { header: Box::new(header), events_bytes });
+            match read(path, id) {
+                Ok(row) => {
+                    changes.push(Change::Put { row: Box::new(row), events_bytes });
                     changes.extend(was_damaged.map(|_| Change::Mended { path: name }));
                 }
                 // Removed since the listing.
@@ -296,12 +308,15 @@ impl Catalog {
         };
         for (path, place) in disk::places(&tree.runs())? {
             if let Place::Whole(id) = place {
-                look(&path, id, None, &|path, id| Ok(reader::read_manifest(path, id)?.header));
+                look(&path, id, None, &|path, id| {
+                    let Stored { manifest, header } = reader::read_manifest(path, id)?;
+                    Ok((header, manifest.traits()))
+                });
             }
         }
         for (path, place) in disk::places(&tree.bakeoffs())? {
             if let Place::Whole(id) = place {
-                look(&path, id, Some(events_bytes(&path)), &bakeoff_header);
+                look(&path, id, Some(events_bytes(&path)), &bakeoff_row);
             }
         }
         changes.extend(known.into_keys().map(|id| Change::Drop { id }));
@@ -321,11 +336,11 @@ impl Catalog {
         rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 
-    /// All headers, newest first.
+    /// All headers with their traits, newest first.
     ///
     /// Each has a checksum: SQLite does not detect a flipped bit in a text, and a run must not be listed as
     /// another one.
-    pub(crate) fn headers(&self) -> rusqlite::Result<Vec<RunHeader>> {
+    pub(crate) fn rows(&self) -> rusqlite::Result<Vec<(RunHeader, Traits)>> {
         let mut labels = BTreeMap::<String, BTreeMap<String, String>>::new();
         let mut rows = self.db.prepare_cached("SELECT run, name, value FROM label")?;
         for row in rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))? {
@@ -333,7 +348,12 @@ impl Catalog {
             labels.entry(run).or_default().insert(name, value);
         }
         let mut rows = self.db.prepare_cached("SELECT * FROM run ORDER BY id DESC")?;
-        rows.query_map([], |row| header(row, &mut labels))?.collect()
+        rows.query_map([], |row| read_row(row, &mut labels))?.collect()
+    }
+
+    /// All headers, newest first.
+    pub(crate) fn headers(&self) -> rusqlite::Result<Vec<RunHeader>> {
+        Ok(self.rows()?.into_iter().map(|(header, _)| header).collect())
     }
 
     /// Names that begin with `prefix`, or end with it if it is a short name, newest first: their number, and
@@ -370,10 +390,32 @@ impl Catalog {
         Ok(headers.filter(|header| header.bakeoff == Some(bakeoff)).map(|header| header.id).collect())
     }
 
-    /// Everything in the index as text, in a fixed order: equal indexes have equal texts.
+    /// Verdicts that this version has stored.
+    pub(crate) fn verdicts(&self, tool_version: &str) -> rusqlite::Result<BTreeMap<RunId, Words>> {
+        let mut rows = self.db.prepare_cached("SELECT run, verdicts FROM judged WHERE tool_version = ?1")?;
+        let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
+        rows.query_map([tool_version], |row| Ok((run_id(row)?, words(row.get(1)?))))?.collect()
+    }
+
+    /// Stores verdicts of bake-offs. One that is removed, or resumed, loses them.
+    pub(crate) fn store_verdicts(
+        &self,
+        tool_version: &str,
+        verdicts: &BTreeMap<RunId, Words>,
+    ) -> rusqlite::Result<()> {
+        let tx = self.db.unchecked_transaction()?;
+        let sql = "INSERT OR REPLACE INTO judged SELECT id, ?2, ?3 FROM run WHERE id = ?1";
+        for (id, words) in verdicts {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            tx.execute(sql, params![id.to_string(), tool_version, words.join(" ")])?;
+        }
+        tx.commit()
+    }
+
+    /// The content of the folders in the index as text, in a fixed order: equal folders have equal texts.
     pub(crate) fn dump(&self) -> rusqlite::Result<String> {
         let mut text = format!("version {}\n", self.version()?);
-        for (table, columns, key) in [("run", 12, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {
+        for (table, columns, key) in [("run", 13, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {
             writeln!(text, "table {table}").expect(STRING);
             let mut rows = self.db.prepare(&format!("SELECT * FROM {table} ORDER BY {key}"))?;
             assert_eq!(rows.column_count(), columns, "the dump shows every column");
@@ -399,23 +441,28 @@ impl Catalog {
 
 const STRING: &str = "a String takes all that is written to it";
 
-/// Reads the header of a folder.
-type Reader = dyn Fn(&Path, RunId) -> Result<RunHeader, ArchiveError>;
+/// Reads the header and the traits of a folder.
+type Reader = dyn Fn(&Path, RunId) -> Result<(RunHeader, Traits), ArchiveError>;
 
 /// A difference between the folders and the index.
 enum Change {
-    Put { header: Box<RunHeader>, events_bytes: Option<i64> },
+    Put { row: Box<(RunHeader, Traits)>, events_bytes: Option<i64> },
     Drop { id: String },
     Damaged { path: String, what: String },
     Mended { path: String },
 }
 
-fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqlite::Result<()> {
+fn put(
+    db: &Connection,
+    (header, traits): &(RunHeader, Traits),
+    events_bytes: Option<i64>,
+) -> rusqlite::Result<()> {
     let RunHeader { id, kind, state, reason, anchor, title, labels, bakeoff, tool_version, command } = header;
     let id = id.to_string();
+    let traits = serde_json::to_string(traits).expect("texts are documents");
     db.execute("DELETE FROM run WHERE id = ?1", params![id])?;
     db.execute(
-        "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             id,
             kind.word(),
@@ -428,7 +475,8 @@ fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqli
             tool_version,
             command,
             events_bytes,
-            sum_of(header)
+            traits,
+            sum_of(header, &traits)
         ],
     )?;
     for (name, value) in labels {
@@ -437,16 +485,16 @@ fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqli
     Ok(())
 }
 
-/// Checksum of a header. A version that formats headers differently has other checksums, and rebuilds the
-/// index.
-fn sum_of(header: &RunHeader) -> String {
-    checksum::of(format!("{header:?}").as_bytes())
+/// Checksum of a header and its traits. A version that formats headers differently has other checksums, and
+/// rebuilds the index.
+fn sum_of(header: &RunHeader, traits: &str) -> String {
+    checksum::of(format!("{header:?}\n{traits}").as_bytes())
 }
 
-fn header(
+fn read_row(
     row: &Row<'_>,
     labels: &mut BTreeMap<String, BTreeMap<String, String>>,
-) -> rusqlite::Result<RunHeader> {
+) -> rusqlite::Result<(RunHeader, Traits)> {
     let id: String = row.get("id")?;
     let word = |name: &str| row.get::<_, String>(name);
     let unknown = |name: &str| rusqlite::Error::InvalidColumnName(name.to_owned());
@@ -466,12 +514,20 @@ fn header(
         command: row.get("command")?,
         id: id.parse().map_err(|_| unknown("id"))?,
     };
-    if word("sha256")? == sum_of(&header) { Ok(header) } else { Err(unknown("sha256")) }
+    let traits = word("traits")?;
+    if word("sha256")? != sum_of(&header, &traits) {
+        return Err(unknown("sha256"));
+    }
+    let traits = serde_json::from_str(&traits).map_err(|_| unknown("traits"))?;
+    Ok((header, traits))
 }
 
-/// Reads a bake-off's header with the state from its journal alone; listing checks whether it runs.
-fn bakeoff_header(folder: &Path, _: RunId) -> Result<RunHeader, ArchiveError> {
-    bakeoff::header(folder, bakeoff::read_told)
+/// Reads a bake-off's traits, and its header with the state from its journal alone; listing checks whether it
+/// runs.
+fn bakeoff_row(folder: &Path, _: RunId) -> Result<(RunHeader, Traits), ArchiveError> {
+    let header = bakeoff::header(folder, bakeoff::read_told)?;
+    let machine = bakeoff::environment(folder).ok();
+    Ok((header, bakeoff::read_order(folder)?.order.traits(machine.as_ref())))
 }
 
 fn events_bytes(folder: &Path) -> i64 {

@@ -144,6 +144,37 @@ pub struct Entry {
     pub reason: Option<String>,
 }
 
+/// Processes of an entry that were started one after the other and did not end in order. A process that lives
+/// counts, since its server may not see its end. One that ends a trial begins a new row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Deaths {
+    /// Processes in the row.
+    pub in_a_row: u32,
+    /// Trials that had ended before the last of them.
+    pub ended: u32,
+}
+
+impl Deaths {
+    /// Counts a process that is about to start.
+    #[must_use]
+    pub fn and_a_start(self) -> Self {
+        Self { in_a_row: self.in_a_row + 1, ..self }
+    }
+
+    /// Counts the end of a process.
+    ///
+    /// - `ended`: trials of the bake-off that have ended so far.
+    pub fn end(&mut self, was_killed: bool, ended: u32) {
+        self.in_a_row = match was_killed {
+            true if ended > self.ended => 1,
+            // One that a user started was not counted before.
+            true => self.in_a_row.max(1),
+            false => 0,
+        };
+        self.ended = ended;
+    }
+}
+
 /// State and wish after an action.
 ///
 /// # Errors
@@ -201,5 +232,28 @@ mod tests {
             Wish::from_word("pause").zip(Wish::from_word("cancel")),
             Some((Wish::Pause, Wish::Cancel))
         );
+    }
+
+    #[test]
+    fn only_kills_without_a_trial_in_between_are_in_a_row() {
+        let mut deaths = Deaths::default();
+        let mut rows = |ends: &[(bool, u32)]| {
+            ends.iter()
+                .map(|(was_killed, ended)| {
+                    deaths = deaths.and_a_start();
+                    deaths.end(*was_killed, *ended);
+                    deaths.in_a_row
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&[(true, 0), (true, 0), (true, 1), (true, 1)]), [1, 2, 1, 2]);
+        assert_eq!(
+            rows(&[(false, 1), (true, 1), (true, 2), (true, 3)]),
+            [0, 1, 1, 1],
+            "an end in order is no kill"
+        );
+        let mut of_a_user = Deaths::default();
+        of_a_user.end(true, 0);
+        assert_eq!(of_a_user.in_a_row, 1, "no server has started it");
     }
 }

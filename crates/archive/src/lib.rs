@@ -45,13 +45,14 @@ mod schema;
 mod series;
 mod spool;
 mod stretches;
+mod traits;
 mod verify;
 pub mod whole_file;
 mod writer;
 mod written;
 
 pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
-pub use entry::{Action, Entry, QueueState, Refusal, Wish};
+pub use entry::{Action, Deaths, Entry, QueueState, Refusal, Wish};
 pub use error::ArchiveError;
 pub use exchange::{
     Checked, FILE_BYTES_MAX, FILES_MAX, Incoming, IncomingFile, Parcel, ParcelFile, Shelf,
@@ -66,6 +67,7 @@ pub use queue::{OPEN_MAX, Queue, QueueError, Submission, WorkerLock};
 pub use remove::Leftovers;
 pub use schema::event::{JournalEvent, Step};
 pub use spool::{Spool, temporary_file};
+pub use traits::Traits;
 pub use verify::{Problem, Reindexed, Verified};
 pub use writer::RunWriter;
 pub use written::written_here;

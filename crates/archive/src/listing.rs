@@ -1,5 +1,6 @@
 //! Listing of the archive, and resolution of a run's name.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use record::clock::WallAnchor;
@@ -8,6 +9,7 @@ use record::run::{RunHeader, RunId, RunKind, RunState};
 use crate::catalog::{self, Catalog};
 use crate::disk::Place;
 use crate::error::ArchiveError;
+use crate::traits::Traits;
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, disk, lock, reader};
 
@@ -65,18 +67,60 @@ impl Archive {
     ///
     /// The folders cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Listed>, ArchiveError> {
-        let mut listed: Vec<Listed> = catalog::with(&self.tree, Catalog::headers)?
-            .into_iter()
-            .map(|header| self.listed(header))
-            .collect();
+        Ok(self.list_with_traits(filter)?.into_iter().map(|(listed, _)| listed).collect())
+    }
+
+    /// Variant of [`Self::list`] with machine, targets and factors. The targets of a bake-off are those of
+    /// its runs.
+    ///
+    /// # Errors
+    ///
+    /// The folders cannot be read.
+    pub fn list_with_traits(&self, filter: &Filter) -> Result<Vec<(Listed, Traits)>, ArchiveError> {
+        let stored = catalog::with(&self.tree, Catalog::rows)?.into_iter();
         let running = self.drafts(Writer::Alive)?.into_iter();
-        let running = running.map(RunHeader::still_running);
-        listed.extend(running.map(|header| self.listed(header)));
-        listed.retain(|l| filter.lets_through(&l.header));
+        let running = running.map(|(header, traits)| (header.still_running(), traits));
+        let mut listed: Vec<(Listed, Traits)> =
+            stored.chain(running).map(|(header, traits)| (self.listed(header), traits)).collect();
+        let mut targets: BTreeMap<RunId, BTreeSet<String>> = BTreeMap::new();
+        for (part, traits) in &listed {
+            if let Some(bakeoff) = part.header.bakeoff {
+                targets.entry(bakeoff).or_default().extend(traits.targets.iter().cloned());
+            }
+        }
+        listed.retain(|(l, _)| filter.lets_through(&l.header));
         // A run may have been renamed between the two listings.
-        listed.sort_by_key(|l| std::cmp::Reverse((l.header.id, l.header.state != RunState::Running)));
-        listed.dedup_by_key(|l| l.header.id);
+        listed.sort_by_key(|(l, _)| std::cmp::Reverse((l.header.id, l.header.state != RunState::Running)));
+        listed.dedup_by_key(|(l, _)| l.header.id);
+        for (whole, traits) in &mut listed {
+            traits.targets.extend(targets.remove(&whole.header.id).unwrap_or_default());
+        }
         Ok(listed)
+    }
+
+    /// Verdicts of bake-offs that [`Self::store_verdicts`] has stored, as words.
+    ///
+    /// # Errors
+    ///
+    /// The folders cannot be read.
+    pub fn verdicts(&self, tool_version: &str) -> Result<BTreeMap<RunId, BTreeSet<String>>, ArchiveError> {
+        catalog::with(&self.tree, |index| index.verdicts(tool_version))
+    }
+
+    /// Stores verdicts of bake-offs in the index: to judge one takes long. The index forgets them when it is
+    /// rebuilt, or when the journal of the bake-off grows.
+    ///
+    /// - `tool_version`: version that has judged them; another one may judge otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The folders cannot be read.
+    pub fn store_verdicts(
+        &self,
+        tool_version: &str,
+        verdicts: &BTreeMap<RunId, BTreeSet<String>>,
+    ) -> Result<(), ArchiveError> {
+        catalog::with(&self.tree, |index| index.store_verdicts(tool_version, verdicts))
     }
 
     /// Unreadable folders in the archive, with the reason; `verify` finds more.
@@ -97,9 +141,8 @@ impl Archive {
     ///
     /// The folders cannot be read.
     pub fn killed(&self) -> Result<Vec<RunHeader>, ArchiveError> {
-        let mut killed = self.drafts(Writer::Gone)?;
-        killed.retain(|header| header.bakeoff.is_none());
-        Ok(killed)
+        let killed = self.drafts(Writer::Gone)?.into_iter().map(|(header, _)| header);
+        Ok(killed.filter(|header| header.bakeoff.is_none()).collect())
     }
 
     /// Short names of these runs, in lower case: the end of the id, as long as no other run has it.
@@ -206,8 +249,8 @@ impl Archive {
         Listed { header, path }
     }
 
-    /// Headers of unsealed runs, by the state of the process that writes them.
-    fn drafts(&self, writer: Writer) -> Result<Vec<RunHeader>, ArchiveError> {
+    /// Headers and traits of unsealed runs, by the state of the process that writes them.
+    fn drafts(&self, writer: Writer) -> Result<Vec<(RunHeader, Traits)>, ArchiveError> {
         let mut drafts = Vec::new();
         for (folder, place) in disk::places(&self.tree.runs())? {
             let Place::Partial(_) = place else { continue };
@@ -223,7 +266,7 @@ impl Archive {
             }
             let draft =
                 disk::read(&folder.join(MANIFEST)).and_then(|bytes| reader::read_draft(&folder, &bytes));
-            drafts.extend(draft.ok().map(|d| d.header));
+            drafts.extend(draft.ok().map(|d| (d.header, d.manifest.traits())));
         }
         Ok(drafts)
     }

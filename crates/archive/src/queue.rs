@@ -7,52 +7,20 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::libc;
 use record::clock::WallAnchor;
 use record::run::RunId;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::entry::{Action, Entry, QueueState, Refusal, Wish, change};
 use crate::error::ArchiveError;
 use crate::{Archive, disk, lock};
 
-/// Version of the tables.
-const VERSION: i64 = 3;
-/// Maximum wait for another process's transaction.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Most entries that have not ended.
 pub const OPEN_MAX: u32 = 1_000;
 /// Entries that ended and are listed; older ones are removed.
 const ENDED_MAX: u32 = 10_000;
-
-const TABLES: &str = "
-CREATE TABLE entry (
-    number             INTEGER PRIMARY KEY AUTOINCREMENT,
-    id                 TEXT NOT NULL UNIQUE,
-    plan               TEXT NOT NULL,
-    plan_sha256        TEXT NOT NULL,
-    title              TEXT NOT NULL,
-    by                 TEXT NOT NULL,
-    priority           INTEGER NOT NULL,
-    not_before_unix_ns INTEGER,
-    state              TEXT NOT NULL,
-    wish               TEXT,
-    run                TEXT UNIQUE,
-    estimate_s         REAL NOT NULL,
-    submitted_unix_ns  INTEGER NOT NULL,
-    started_unix_ns    INTEGER,
-    ended_unix_ns      INTEGER,
-    exit_code          INTEGER,
-    reason             TEXT,
-    told_unix_ns       INTEGER,
-    recorded_unix_ns   INTEGER,
-    left_unix_ns       INTEGER
-) STRICT;
-CREATE INDEX entry_by_state ON entry (state);
-";
 
 /// Every column but the plan's text.
 const COLUMNS: &str = "id, plan_sha256, title, by, priority, not_before_unix_ns, state, wish, run, estimate_s, \
@@ -203,7 +171,7 @@ impl Queue {
         }
         // SQLite follows links and reads pipes.
         disk::open(&path).map_err(ArchiveError::reading(&path))?;
-        let opened = connect(&path);
+        let opened = tables::connect(&path);
         let db = opened.map_err(|source| QueueError::Database { path: path.clone(), source })?;
         Ok(Self { db, path, folder, audit: root.join("audit.jsonl") })
     }
@@ -390,7 +358,8 @@ impl Queue {
         let now = WallAnchor::now().unix_ns.cast_signed();
         let changed = self.execute(
             "UPDATE entry SET state = 'running', wish = NULL, reason = NULL, left_unix_ns = NULL, \
-             run = coalesce(run, ?2), started_unix_ns = coalesce(started_unix_ns, ?3) WHERE id = ?1 AND state = 'waiting'",
+             deaths = NULL, deaths_ended = NULL, run = coalesce(run, ?2), \
+             started_unix_ns = coalesce(started_unix_ns, ?3) WHERE id = ?1 AND state = 'waiting'",
             params![id.to_string(), run.to_string(), now],
         )?;
         let entry = self.entry(id)?;
@@ -522,39 +491,6 @@ impl Queue {
     }
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let mut db = Connection::open(path)?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    db.busy_timeout(PATIENCE)?;
-    db.pragma_update(None, "journal_mode", "WAL")?;
-    // A change must survive a power failure: it may have started a process.
-    db.pragma_update(None, "synchronous", "FULL")?;
-    let behavior = rusqlite::TransactionBehavior::Immediate;
-    let tx = db.transaction_with_behavior(behavior)?;
-    let version: i64 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    match version {
-        0 => {
-            tx.execute_batch(TABLES)?;
-            tx.pragma_update(None, "user_version", VERSION)?;
-        }
-        1 | 2 => {
-            let of_1 = ["told_unix_ns"].into_iter().filter(|_| version == 1);
-            for column in of_1.chain(["recorded_unix_ns", "left_unix_ns"]) {
-                tx.execute_batch(&format!("ALTER TABLE entry ADD COLUMN {column} INTEGER"))?;
-            }
-            tx.pragma_update(None, "user_version", VERSION)?;
-        }
-        VERSION => {}
-        // The queue is data, not an index: it is never rebuilt.
-        other => return Err(rusqlite::Error::IntegralValueOutOfRange(0, other)),
-    }
-    tx.commit()?;
-    Ok(db)
-}
-
 fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     let unknown = |name: &str| rusqlite::Error::InvalidColumnName(name.to_owned());
     let time = |name: &str| -> rusqlite::Result<Option<u64>> {
@@ -585,5 +521,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
 
 mod files;
 mod leave;
+mod tables;
 #[cfg(test)]
 mod tests;

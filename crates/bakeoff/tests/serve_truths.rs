@@ -183,6 +183,77 @@ fn an_entry_that_makes_progress_between_kills_is_not_given_up() {
 }
 
 #[test]
+fn an_entry_that_takes_its_server_down_three_times_is_given_up() {
+    let lab = lab_with(2, "60s");
+    let mut house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    let conducting = || [processes(&lab, "run"), processes(&lab, "resume")].concat();
+    for _ in 0..3 {
+        let children = until("a trial is measured", || {
+            let (children, metrics) = (conducting(), house.get("/metrics").body);
+            (!children.is_empty() && metrics.contains("bakeoff_load_done_per_second{")).then_some(children)
+        });
+        house.kill();
+        for pid in children {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        until("its process is gone", || conducting().is_empty().then_some(()));
+        house = House::open(&lab, &["--queue"]);
+    }
+    let ended = until("it ends, or continues", || {
+        let shown = lab.json(&["queue", "show", &id]);
+        let is_over = !matches!(shown["state"].as_str(), Some("running" | "waiting"));
+        (is_over || !conducting().is_empty()).then_some(shown)
+    });
+    assert_eq!((&ended["state"], &ended["exit_code"]), (&"failed".into(), &Value::Null), "{ended}");
+    assert!(ended["reason"].as_str().unwrap().contains("killed three times"), "{ended}");
+}
+
+#[test]
+fn a_pause_in_the_last_trial_of_a_watched_process_keeps_the_verdict() {
+    let lab = lab_with(2, "2s");
+    let house = House::open(&lab, &["--queue"]);
+    let id = submit(&lab);
+    until("its process begins", || (!processes(&lab, "run").is_empty()).then_some(()));
+    house.kill();
+    let house = House::open(&lab, &["--queue"]);
+    until("the last trial is measured", || {
+        let run = lab.json(&["queue", "show", &id])["run"].as_str()?.to_owned();
+        let shown = lab.run(&["runs", "show", &run, "--json"]).out;
+        let cells = serde_json::from_str::<Value>(&shown).ok()?["cells"].clone();
+        let ended = cells["sealed"].as_u64()? + cells["invalid"].as_u64()?;
+        let is_last = ended + 1 == cells["planned"].as_u64()?;
+        (is_last && house.get("/metrics").body.contains("bakeoff_load_done_per_second{")).then_some(())
+    });
+    assert_eq!(lab.run(&["queue", "pause", &id]).code, Some(0));
+    let ended = until("it ends", || {
+        let shown = lab.json(&["queue", "show", &id]);
+        (shown["state"] != "running").then_some(shown)
+    });
+    assert!(ended["state"] == "done" && matches!(ended["exit_code"].as_i64(), Some(0 | 3)), "{ended}");
+}
+
+#[test]
+fn the_page_of_a_run_that_was_removed_or_damaged_is_not_served() {
+    let lab = lab_with(2, "200ms");
+    lab.run(&["load", "null:", "--rate", "100", "--time", "200ms"]);
+    let listed = lab.json(&["runs", "list", "--kind", "load"]);
+    let ids = [0, 1].map(|n| listed["runs"][n]["run"].as_str().unwrap().to_owned());
+    let house = House::open(&lab, &[]);
+    let status = |id: &str| house.get(&format!("/runs/{id}")).status;
+    assert_eq!([status(&ids[0]), status(&ids[1])], [200, 200]);
+    assert_eq!(lab.run(&["runs", "rm", &ids[0]]).code, Some(0));
+    assert_eq!(status(&ids[0]), 404);
+    let file = lab.path("archive").join("runs").join(&ids[1]).join("latency.hlog.zst");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    assert_ne!(lab.run(&["runs", "verify", &ids[1]]).code, Some(0));
+    assert_eq!(status(&ids[1]), 500);
+}
+
+#[test]
 fn bake_offs_are_judged_only_if_the_command_judges_them() {
     let lab = lab_with(2, "200ms");
     std::fs::write(lab.path("other.toml"), PLAN.replace("200, 400", "300, 500")).unwrap();

@@ -43,23 +43,29 @@ pub(crate) const RUNS_MAX: usize = 1_000;
 const SAME_MAX: u32 = 30;
 
 /// `GET /api/v1/queue`: open entries, and those that ended last.
-pub(crate) async fn queue(State(app): Shared) -> Response {
-    aside(&app, |app| {
+pub(crate) async fn queue(State(app): Shared, Extension(who): Extension<Identity>) -> Response {
+    let may_run = who.role >= Role::Run;
+    aside(&app, move |app| {
         let now = app.monitor.look();
         let mut value = json!({"schema": "bakeoff.queue/1"});
-        now.add_entries(&mut value);
+        now.add_entries(&mut value, may_run);
         document(StatusCode::OK, &value)
     })
     .await
 }
 
 /// `GET /api/v1/queue/ID`.
-pub(crate) async fn entry(State(app): Shared, Path(id): Path<String>) -> Response {
+pub(crate) async fn entry(
+    State(app): Shared,
+    Extension(who): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Response {
+    let may_run = who.role >= Role::Run;
     let read = move |app: &App| -> Result<Response, ChangeError> {
         let entry = app.queue()?.find(&id)?;
         let expected =
             if entry.state.is_end() { Expected::default() } else { app.monitor.look().expected_of(entry.id) };
-        let mut value = view::entry_document(&entry, expected);
+        let mut value = view::entry_document(&entry, expected, may_run);
         // A bake-off that has begun has a state, which is not that of the entry.
         let state = entry.run.and_then(|run| app.archive.header(run).ok()).map(|header| header.state.word());
         value["run_state"] = json!(state);
@@ -107,7 +113,9 @@ pub(crate) async fn submit(
     let done = move |app: &App| match submission(&plan, &terms, &who.name) {
         Err(faults) => wrong_plan(&faults),
         Ok(new) => match app.submit(&new, &who, &peer.key()) {
-            Ok(entry) => document(StatusCode::CREATED, &view::entry_document(&entry, Expected::default())),
+            Ok(entry) => {
+                document(StatusCode::CREATED, &view::entry_document(&entry, Expected::default(), true))
+            }
             Err(why) => refused(Format::Document, &why),
         },
     };
@@ -200,7 +208,7 @@ pub(crate) async fn act(
         }
     };
     Ok(match aside(&app, change).await {
-        Ok(Some(entry)) => document(StatusCode::OK, &view::entry_document(&entry, Expected::default())),
+        Ok(Some(entry)) => document(StatusCode::OK, &view::entry_document(&entry, Expected::default(), true)),
         Ok(None) => {
             let text =
                 "expected pause, resume, cancel, or prioritize with {\"priority\": N}, N from -100 to 100";
@@ -234,7 +242,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
             return error(Format::Document, StatusCode::BAD_REQUEST, &why);
         }
     };
-    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
+    let is_long = wanted.may_read();
     let list = move |app: &App| {
         let snapshot = app.listing.snapshot();
         let Selected { rows, unread } =
@@ -374,10 +382,12 @@ pub(crate) async fn hosts(State(app): Shared) -> Response {
 /// `GET /api/v1/events`: the state of each moment, as server-sent events.
 pub(crate) async fn events(
     State(app): Shared,
+    Extension(who): Extension<Identity>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Answer {
-    stream(&app, (peer, headers), |shown| shown.document().to_owned())
+    let may_run = who.role >= Role::Run;
+    stream(&app, (peer, headers), move |shown| shown.document(may_run).to_owned())
 }
 
 /// `GET /events`: the same as a part of a page.

@@ -179,7 +179,7 @@ impl App {
         audited(&mut queue, "remove", &what, (who, from), |_| Ok(self.archive.remove(id)?))?;
         drop(queue);
         self.pages.forget(id);
-        self.listing.refresh();
+        self.listing.change(id, None);
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl App {
             Ok(self.archive.note(id)?)
         })?;
         drop(queue);
-        self.listing.refresh();
+        self.listing.change(id, Some(stored.clone()));
         Ok(stored)
     }
 

@@ -11,14 +11,29 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use record::clock::{Clock as _, Monotonic};
+use record::cpu::{UNOWNED_NS, UNSURE_NS};
 use serde_json::{Map, Value, json};
 
 /// Instruments that may be asked for, each the name of a command.
 pub const INSTRUMENTS: [&str; 5] = ["cpu", "io", "locks", "memory", "nic"];
 
 /// Parts of an interval's document that are shown; a list of a thousand locks is not.
-const SHOWN: [&str; 9] =
-    ["t_s", "interval_s", "rung", "cpus", "all", "rates", "total", "machine", "interfaces"];
+const SHOWN: [&str; 14] = [
+    "t_s",
+    "interval_s",
+    "missed_deadline",
+    "rung",
+    "events",
+    "cpus",
+    "all",
+    "rates",
+    "total",
+    "machine",
+    "interfaces",
+    "missing",
+    "lower_bounds",
+    "lost",
+];
 /// Intervals of the CPUs that are drawn.
 const STRIP_LENGTH: usize = 60;
 /// Age from which an interval is not shown.
@@ -214,6 +229,13 @@ impl Instruments {
     }
 }
 
+/// Numbers of lost events of an interval by reason, without the times that follow from them.
+pub(crate) fn lost(interval: &Value) -> impl Iterator<Item = (&str, u64)> {
+    let all = interval["lost"].as_object().into_iter().flatten();
+    let counts = all.filter_map(|(reason, n)| Some((reason.as_str(), n.as_u64().filter(|n| *n > 0)?)));
+    counts.filter(|(reason, _)| ![UNSURE_NS, UNOWNED_NS].contains(reason))
+}
+
 fn busy(interval: &Value) -> Vec<Busy> {
     let cpus = interval["cpus"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |cpu: &Value| Busy {
@@ -252,6 +274,20 @@ mod tests {
         assert_eq!(*seen.strips[0], [Busy { cpu: 3, event_ratio: None, procstat_ratio: Some(0.5) }]);
         assert!(seen.of("cpu").unwrap()["locks"].is_null(), "a long list is left out");
         assert_eq!(seen.of("io"), None);
+    }
+
+    #[test]
+    fn an_interval_keeps_what_it_lost_and_the_reason_of_a_missing_number() {
+        let instruments = followed(
+            r#"{"interval_s": 1.0, "events": "issue", "missed_deadline": true, "missing": {"machine": "no /proc"},
+            "machine": null, "lower_bounds": true, "lost": {"no-room": 7, "unsure-ns": 12, "old": 0}}"#,
+        );
+        let seen = instruments.seen();
+        let cpu = seen.of("cpu").unwrap();
+        assert!(cpu["lower_bounds"] == true && cpu["missed_deadline"] == true, "{cpu}");
+        assert_eq!((&cpu["missing"]["machine"], &cpu["events"]), (&json!("no /proc"), &json!("issue")));
+        assert_eq!(lost(cpu).collect::<Vec<_>>(), [("no-room", 7)], "a time is no number of events");
+        assert_eq!(seen.document()["cpu"]["lost"]["unsure-ns"], 12);
     }
 
     #[test]

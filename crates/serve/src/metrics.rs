@@ -8,12 +8,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use record::bakeoff::TrialState;
+use record::histogram::Bound;
 use serde_json::Value;
 
 use crate::answer::answer;
 use crate::app::App;
+use crate::instruments::{Seen, lost};
 use crate::monitor::{Now, Running};
 use crate::pages::aside;
+use crate::view::bound;
 
 /// Type of OpenMetrics text.
 pub(crate) const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -107,6 +110,9 @@ fn text(now: &Now, runs: usize) -> String {
         };
         family(name, help, now.running.iter().filter_map(of_run).collect());
     }
+    for (name, help, samples) in doubts(now) {
+        family(name, help, samples);
+    }
     let age = |running: &Running| Some((of(&running.header.id.to_string()), running.age_s? as f64));
     family(
         "bakeoff_load_age_seconds",
@@ -127,6 +133,45 @@ fn text(now: &Now, runs: usize) -> String {
     }
     out.push_str("# EOF\n");
     out
+}
+
+/// Families that say which numbers are bounds: name, meaning, samples.
+fn doubts(now: &Now) -> [(&'static str, &'static str, Samples); 2] {
+    let bounds_of = |running: &Running| {
+        running.interval.as_ref().map_or(Samples::new(), |i| bounds(&running.header.id.to_string(), i))
+    };
+    let seen = &now.machine;
+    [
+        (
+            "bakeoff_load_latency_bound",
+            "1 if a latency of the last interval is only a lower or an upper bound.",
+            now.running.iter().flat_map(bounds_of).collect(),
+        ),
+        (
+            "bakeoff_instrument_lost",
+            "Events lost in the last interval: numbers are lower bounds, those of CPUs may be off either way.",
+            seen.latest.keys().flat_map(|name| losses(name, seen)).collect(),
+        ),
+    ]
+}
+
+/// Whether the latencies of an interval of a load are lower or upper bounds.
+fn bounds(run: &str, interval: &Value) -> Samples {
+    let latency = &interval["latency_ns"];
+    let known = ["p50", "p99"].into_iter().filter(|number| latency[*number].is_number());
+    let of = |number| {
+        [("lower", Bound::Lower), ("upper", Bound::Upper)].map(|(word, is_it)| {
+            let holds = [is_it, Bound::Neither].contains(&bound(latency, number));
+            (labels(&[("run", run), ("number", number), ("bound", word)]), f64::from(u8::from(holds)))
+        })
+    };
+    known.flat_map(of).collect()
+}
+
+/// Events that an instrument lost.
+fn losses(instrument: &str, seen: &Seen) -> Samples {
+    let of = |(reason, n): (&str, u64)| (labels(&[("instrument", instrument), ("reason", reason)]), n as f64);
+    seen.of(instrument).into_iter().flat_map(lost).map(of).collect()
 }
 
 fn number(value: &Value, path: &[&str]) -> Option<f64> {
@@ -312,6 +357,24 @@ mod tests {
         assert!(text.contains("bakeoff_queue_entries{state=\"waiting\"} 0\n"), "{text}");
         assert!(!text.contains("bakeoff_load"), "{text}");
         assert!(!text.contains("bakeoff_cpu"), "{text}");
+    }
+
+    #[test]
+    fn a_bound_and_a_loss_are_samples() {
+        let interval = json!({"latency_ns": {"p50": 100, "p99": 2_000, "lower_bounds": ["p99"]}});
+        let found = bounds("x", &interval);
+        let of = |number: &str, bound: &str| {
+            let labels = format!("{{run=\"x\",number=\"{number}\",bound=\"{bound}\"}}");
+            found.iter().find(|(found, _)| *found == labels).unwrap().1
+        };
+        let all = [of("p50", "lower"), of("p50", "upper"), of("p99", "lower"), of("p99", "upper")];
+        assert_eq!(all.map(|holds| holds > 0.0), [false, false, true, false], "{found:?}");
+        assert_eq!(bounds("x", &json!({"latency_ns": null})), [], "a missing number is no exact one");
+        let mut now = Now::default();
+        let locks = json!({"interval_s": 1.0, "total": {"count": 3}, "lost": {"no-room": 7}});
+        now.machine.latest.insert("locks", Ok(Arc::new(locks)));
+        let lost = "bakeoff_instrument_lost{instrument=\"locks\",reason=\"no-room\"} 7\n";
+        assert!(text(&now, 0).contains(lost), "{}", text(&now, 0));
     }
 
     #[test]

@@ -320,7 +320,9 @@ impl Now {
     }
 
     /// Document of the moment.
-    pub(crate) fn document(&self) -> Value {
+    ///
+    /// - `may_run`: whether it is for a client that may run plans.
+    pub(crate) fn document(&self, may_run: bool) -> Value {
         let mut document = json!({
             "schema": "bakeoff.now/1",
             "at": view::rfc3339(self.at_unix_ns),
@@ -330,13 +332,14 @@ impl Now {
             "machine_held_by": self.holder,
             "trouble": self.trouble,
         });
-        self.add_entries(&mut document);
+        self.add_entries(&mut document, may_run);
         document
     }
 
     /// Adds the entries to a document: null if they are not known, with the reason.
-    pub(crate) fn add_entries(&self, document: &mut Value) {
-        let entries = self.entries.iter().zip(&self.expected).map(|(entry, at)| view::entry(entry, *at));
+    pub(crate) fn add_entries(&self, document: &mut Value, may_run: bool) {
+        let entries = self.entries.iter().zip(&self.expected);
+        let entries = entries.map(|(entry, at)| view::entry(entry, *at, may_run));
         if let Some(why) = &self.unlisted {
             (document["entries"], document["not_listed"]) = (Value::Null, Value::Null);
             document["missing"] = json!({"entries": why, "not_listed": why});

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use analysis::Verdict;
-use archive::{Action, ArchiveError};
+use archive::{Action, ArchiveError, QueueError};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use record::clock::{Clock as _, Monotonic};
+use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::run::{RunId, RunKind, RunState};
 
 use crate::answer::{Format, Refusal, error, html, of_archive, refused, run_page, see, unprinted};
@@ -102,7 +102,7 @@ pub(crate) async fn entry(
             may_run,
             can_prioritize: !entry.state.is_end() && entry.state != archive::QueueState::Running,
             csrf: &app.access.csrf,
-            entry: EntryView::of(&entry, now.expected_of(entry.id)),
+            entry: EntryView::of(&entry, now.expected_of(entry.id), may_run),
         };
         Ok(html(StatusCode::OK, text(&page)))
     };
@@ -148,7 +148,7 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         Ok(read) => read,
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
-    let is_long = wanted.needs_traits() || wanted.verdict.is_some();
+    let is_long = wanted.may_read();
     let show = move |app: &App| {
         let snapshot = app.listing.snapshot();
         let Selected { rows, unread } =
@@ -274,7 +274,7 @@ fn about_page(
 ) -> Result<Response, ArchiveError> {
     let snapshot = app.listing.snapshot();
     let listed = snapshot.rows.iter().find(|row| row.header.id == id).cloned();
-    let row = listed.map_or_else(|| app.archive.header(id).map(Row::alone), Ok)?;
+    let row = listed.map_or_else(|| app.archive.header(id).map(Row::alone).map(Arc::new), Ok)?;
     let stored = app.archive.note(id)?;
     let version = version_of(&stored);
     let status = if typed.is_some() { StatusCode::CONFLICT } else { StatusCode::OK };
@@ -484,12 +484,18 @@ pub(crate) async fn plan(
             priority: fields.given("priority"),
             not_before: fields.given("not_before"),
             by: fields.given("by"),
-            id: None,
+            id: fields.given("id"),
         };
         match submission(&plan, &terms, &who.name) {
             Err(faults) => plan_page(app, &who, &fields, StatusCode::UNPROCESSABLE_ENTITY, Some(Err(faults))),
             Ok(new) => match app.submit(&new, &who, &peer.key()) {
                 Ok(entry) => see(&format!("/queue/{}", entry.id)),
+                // The reader went back, and changed the text.
+                Err(ChangeError::Queue(QueueError::Taken { .. })) => {
+                    let text = "this form has submitted another plan: submit this one again".to_owned();
+                    let faults = vec![Fault { place: None, text }];
+                    plan_page(app, &who, &fields, StatusCode::CONFLICT, Some(Err(faults)))
+                }
                 Err(why) => refused(Format::Page, &why),
             },
         }
@@ -517,6 +523,7 @@ fn plan_page(
         has_queue: app.queue.is_some(),
         may_run: who.role >= Role::Run,
         csrf: &app.access.csrf,
+        id: RunId::fresh(WallAnchor::now()).to_string(),
         text: fields.get("plan").unwrap_or_default().to_owned(),
         priority: fields.given("priority").unwrap_or_else(|| "0".to_owned()),
         not_before: value("not_before"),

@@ -101,43 +101,18 @@ pub(crate) fn situation(archive: &Archive, run: RunId) -> Result<Situation, Arch
     })
 }
 
-/// Kills of an entry's processes in a row. A process that ends a trial, or ends in order, begins a new row.
-#[derive(Debug, Default)]
-pub(crate) struct Deaths {
-    in_a_row: u32,
-    /// Trials that had ended at the last end of a process.
-    ended: usize,
-}
-
-impl Deaths {
-    /// Counts the end of a process.
-    ///
-    /// - `ended`: trials of the bake-off that have ended so far.
-    pub(crate) fn add(&mut self, was_killed: bool, ended: usize) {
-        if !was_killed || ended > self.ended {
-            self.in_a_row = 0;
-        }
-        self.in_a_row += u32::from(was_killed);
-        self.ended = ended;
-    }
-
-    pub(crate) fn in_a_row(&self) -> u32 {
-        self.in_a_row
-    }
-}
-
 /// Trials of a bake-off that have ended; 0 if it cannot be read.
-pub(crate) fn ended_trials(archive: &Archive, run: RunId) -> usize {
-    let of = |standing: Standing| {
+pub(crate) fn ended_trials(archive: &Archive, run: RunId) -> u32 {
+    let of = |standing: Standing| -> usize {
         [TrialState::Sealed, TrialState::Invalid, TrialState::Failed].map(|s| standing.count(s)).iter().sum()
     };
-    archive.standing(run).map_or(0, of)
+    archive.standing(run).map_or(0, |standing| u32::try_from(of(standing)).unwrap_or(u32::MAX))
 }
 
 /// The next step.
 ///
 /// - `is_leaving`: whether this server ends.
-/// - `deaths`: processes of this entry that were killed in a row while this server watched.
+/// - `deaths`: processes of this entry that were killed in a row.
 pub(crate) fn next(
     situation: Situation,
     wish: Option<Wish>,
@@ -164,7 +139,8 @@ pub(crate) fn next(
         // A process of an earlier server began it in between.
         Last::Own { verb: Verb::Run, code: Some(CANNOT_HERE) } if verb == Verb::Resume => Next::Start(verb),
         Last::Own { code: Some(_), .. } => Next::End(QueueState::Failed, Why::Error),
-        Last::Watched | Last::Own { code: None, .. } if deaths >= DEATHS_MAX => {
+        // A machine that goes down takes its server with it: the next one knows only the number.
+        Last::Nothing | Last::Watched | Last::Own { code: None, .. } if deaths >= DEATHS_MAX => {
             Next::End(QueueState::Failed, Why::Killed)
         }
         Last::Nothing | Last::Watched | Last::Own { code: None, .. } => Next::Start(verb),
@@ -182,7 +158,8 @@ fn over(wish: Option<Wish>, last: Last, is_leaving: bool, deaths: u32) -> Next {
     };
     match (is_known, is_leaving) {
         (false, true) => Next::Leave,
-        (false, false) if wish.is_none() && deaths < DEATHS_MAX => Next::Start(Verb::Resume),
+        // A pause does not stop a process that measures nothing.
+        (false, false) if wish != Some(Wish::Cancel) && deaths < DEATHS_MAX => Next::Start(Verb::Resume),
         _ => Next::End(QueueState::Done, Why::Wanted),
     }
 }
@@ -222,9 +199,11 @@ mod tests {
         }
         // The end of the gates is not known: a process reads it from the archive.
         for last in [Last::Nothing, Last::Watched, own(Verb::Run, None), own(Verb::Run, Some(6))] {
-            assert_eq!(of(None, last, false, 0), Next::Start(Verb::Resume), "{last:?}");
-            assert_eq!(of(None, last, true, 0), Next::Leave, "{last:?}");
-            assert_eq!(of(None, last, false, 3), done, "a process that dies of it is not tried for ever");
+            for wish in [None, Some(Wish::Pause)] {
+                assert_eq!(of(wish, last, false, 0), Next::Start(Verb::Resume), "{last:?} {wish:?}");
+                assert_eq!(of(wish, last, true, 0), Next::Leave, "{last:?} {wish:?}");
+                assert_eq!(of(wish, last, false, 3), done, "a process that dies of it is not tried for ever");
+            }
             assert_eq!(of(Some(Wish::Cancel), last, false, 0), done);
         }
     }
@@ -255,29 +234,16 @@ mod tests {
             next(LEFT, None, own(Verb::Run, None), false, 3),
             Next::End(QueueState::Failed, Why::Killed)
         );
+        assert_eq!(next(LEFT, None, Last::Nothing, false, 2), Next::Start(Verb::Resume));
+        assert_eq!(
+            next(LEFT, None, Last::Nothing, false, 3),
+            Next::End(QueueState::Failed, Why::Killed),
+            "the machine went down three times"
+        );
         assert_eq!(next(STOPPED, None, own(Verb::Run, Some(130)), true, 0), Next::Leave);
         assert_eq!(
             next(STOPPED, None, own(Verb::Run, Some(130)), false, 0),
             Next::End(QueueState::Paused, Why::Stopped)
-        );
-    }
-
-    #[test]
-    fn only_kills_without_a_trial_in_between_are_in_a_row() {
-        let mut deaths = Deaths::default();
-        let mut rows = |ends: &[(bool, usize)]| {
-            ends.iter()
-                .map(|(was_killed, ended)| {
-                    deaths.add(*was_killed, *ended);
-                    deaths.in_a_row()
-                })
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(rows(&[(true, 0), (true, 0), (true, 1), (true, 1)]), [1, 2, 1, 2]);
-        assert_eq!(
-            rows(&[(false, 1), (true, 1), (true, 2), (true, 3)]),
-            [0, 1, 1, 1],
-            "an end in order is no kill"
         );
     }
 

@@ -1,26 +1,16 @@
-//! Machine, targets, factors and verdicts of runs, for filters. Each run is read once, when first asked for.
+//! Facts about bake-offs that the index of the archive lacks, for filters: verdicts, and the targets of those
+//! without a run. Each is read once, when first asked for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use analysis::Verdict;
 use archive::{Archive, ArchiveError};
-use record::environment::Environment;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
 use crate::printer::{PrintError, Printer};
-
-/// Machine, targets and factors of a run.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Traits {
-    pub(crate) machine: Option<String>,
-    /// In lower case, passwords masked.
-    pub(crate) targets: BTreeSet<String>,
-    /// Factors of a bake-off, with their levels.
-    pub(crate) factors: BTreeMap<String, BTreeSet<String>>,
-}
 
 /// Verdicts of the comparisons of a bake-off.
 pub(crate) const VERDICTS: [Verdict; 4] =
@@ -61,6 +51,11 @@ impl<T> Known<T> {
         Some(found)
     }
 
+    /// Takes facts that an earlier server has found.
+    pub(crate) fn learn(&self, facts: impl IntoIterator<Item = (RunId, T)>) {
+        self.0.lock().expect(LOCK).extend(facts.into_iter().map(|(id, found)| (id, Arc::new(found))));
+    }
+
     /// Forgets all runs but these.
     pub(crate) fn keep<'a>(&self, headers: impl Iterator<Item = &'a RunHeader>) {
         let mut known = self.0.lock().expect(LOCK);
@@ -71,10 +66,20 @@ impl<T> Known<T> {
     }
 }
 
+/// Whether a run has a plan with targets.
+pub(crate) fn is_bakeoff(header: &RunHeader) -> bool {
+    header.kind == RunKind::Bakeoff
+}
+
 /// Whether a run can have a verdict: a bake-off that is interrupted may get another one.
 pub(crate) fn is_judged(header: &RunHeader) -> bool {
     let is_over = matches!(header.state, RunState::Sealed | RunState::Invalid | RunState::Failed);
-    header.kind == RunKind::Bakeoff && is_over
+    is_bakeoff(header) && is_over
+}
+
+/// Whether a text names a verdict.
+pub(crate) fn is_verdict(word: &str) -> bool {
+    VERDICTS.iter().any(|verdict| verdict.word() == word)
 }
 
 /// Verdicts of a bake-off.
@@ -88,31 +93,17 @@ pub(crate) fn verdicts(
     Ok(pairs.iter().filter_map(|pair| pair["verdict"].as_str().map(str::to_owned)).collect())
 }
 
-/// Machine, targets and factors of a run.
-pub(crate) fn traits(archive: &Archive, id: RunId) -> Result<Traits, ArchiveError> {
-    let name_in = |machine: &Environment| machine.fact("host.name").map(str::to_owned);
-    if !archive.is_bakeoff(id) {
-        let run = archive.run_summary(id)?;
-        let targets = run.load.map(|load| load.settings.target.masked().to_lowercase());
-        let machine = name_in(&run.environment);
-        return Ok(Traits { machine, targets: targets.into_iter().collect(), ..Traits::default() });
-    }
-    let machine = name_in(&archive.environment(id)?);
+/// Targets of a plan, in lower case, passwords masked: for a bake-off without a run.
+pub(crate) fn planned_targets(archive: &Archive, id: RunId) -> Result<BTreeSet<String>, ArchiveError> {
     let trials = archive.standing(id)?.trials;
-    let mut factors: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, level) in trials.iter().flat_map(|told| &told.trial.levels) {
-        factors.entry(name.clone()).or_default().insert(level.clone());
-    }
     let path = archive.bakeoff_dir(id).join("plan.toml");
     let text = fs::read_to_string(&path).map_err(|source| ArchiveError::Unreadable { path, source })?;
-    // The rounds of other commands have a plan that is not one of a bake-off.
-    let targets = plan::read(&text, "plan.toml").map_or_else(
+    Ok(plan::read(&text, "plan.toml").map_or_else(
         |_| BTreeSet::new(),
         |plan| {
             let cells: BTreeSet<_> = trials.iter().map(|told| &told.trial.levels).collect();
             let target = |levels: &&_| plan.target(levels, Path::new("{scratch}")).masked().to_lowercase();
             cells.iter().map(target).collect()
         },
-    );
-    Ok(Traits { machine, targets, factors })
+    ))
 }

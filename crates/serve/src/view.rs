@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use archive::{Entry, Standing, TrialStanding};
+use archive::{Entry, QueueState, Standing, TrialStanding};
 use jiff::Timestamp;
 use record::bakeoff::TrialState;
+use record::histogram::Bound;
 use record::run::RunId;
 use serde_json::{Value, json};
 
@@ -67,10 +68,31 @@ pub(crate) fn duration(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Bound of a latency of an interval: events that timed out could raise it.
+pub(crate) fn bound(latency: &Value, name: &str) -> Bound {
+    let is_in = |list: &str| latency[list].as_array().is_some_and(|all| all.iter().any(|of| of == name));
+    Bound::of(is_in("lower_bounds"), is_in("upper_bounds"))
+}
+
+/// A number with the mark of its bound.
+pub(crate) fn marked(bound: Bound, number: &str) -> String {
+    if bound == Bound::Exact { number.to_owned() } else { format!("{} {number}", bound.mark()) }
+}
+
+/// Reason of an entry's state. That of an error is a line of its process's output, which belongs to clients
+/// that may run plans.
+pub(crate) fn reason(entry: &Entry, may_run: bool) -> Option<String> {
+    match (entry.state, entry.exit_code) {
+        (QueueState::Failed, Some(code)) if !may_run => Some(format!("its process ended with code {code}")),
+        _ => entry.reason.clone(),
+    }
+}
+
 /// Document of an entry of the queue.
 ///
 /// - `expected`: for one that waits or runs.
-pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
+/// - `may_run`: whether it is for a client that may run plans.
+pub(crate) fn entry(entry: &Entry, expected: Expected, may_run: bool) -> Value {
     let time = |at: Option<u64>| at.map(rfc3339);
     json!({
         "id": entry.id.to_string(),
@@ -90,13 +112,13 @@ pub(crate) fn entry(entry: &Entry, expected: Expected) -> Value {
         "expected_start": time(expected.start_unix_ns),
         "expected_end": time(expected.end_unix_ns),
         "exit_code": entry.exit_code,
-        "reason": entry.reason,
+        "reason": reason(entry, may_run),
     })
 }
 
 /// Variant of [`entry`] for a separate document.
-pub(crate) fn entry_document(entry: &Entry, expected: Expected) -> Value {
-    let mut document = self::entry(entry, expected);
+pub(crate) fn entry_document(entry: &Entry, expected: Expected, may_run: bool) -> Value {
+    let mut document = self::entry(entry, expected, may_run);
     document["schema"] = json!("bakeoff.queue-entry/1");
     document
 }
@@ -162,7 +184,7 @@ pub(crate) fn expected(
     ends: &HashMap<RunId, Option<u64>>,
     now_unix_ns: u64,
 ) -> Vec<Expected> {
-    use archive::QueueState::{Running, Waiting};
+    use QueueState::{Running, Waiting};
     let span_ns = |entry: &Entry| {
         let span = std::time::Duration::try_from_secs_f64(entry.estimate_s).unwrap_or_default();
         u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
@@ -196,7 +218,6 @@ pub(crate) fn expected(
 
 #[cfg(test)]
 mod tests {
-    use archive::QueueState;
     use record::clock::WallAnchor;
 
     use super::*;

@@ -5,13 +5,14 @@ use std::sync::{Arc, OnceLock};
 use archive::{Standing, TrialStanding};
 use askama::Template;
 use record::bakeoff::TrialState;
+use record::histogram::Bound;
 use record::load::Phase;
 use record::run::{RunHeader, RunKind, RunState};
 use serde_json::Value;
 
-use crate::instruments::{Busy, Seen};
+use crate::instruments::{Busy, Seen, lost};
 use crate::monitor::{Now, Running};
-use crate::view::{duration, moment, state_of_trial};
+use crate::view::{bound, duration, marked, moment, state_of_trial};
 use crate::view_page::{EntryView, state_of, text};
 
 /// Squares of an order that are drawn.
@@ -31,7 +32,7 @@ pub(crate) struct Shown {
     pub(crate) now: Now,
     reader: OnceLock<String>,
     runner: OnceLock<String>,
-    document: OnceLock<String>,
+    documents: [OnceLock<String>; 2],
 }
 
 impl Shown {
@@ -46,8 +47,8 @@ impl Shown {
     }
 
     /// Document in one line.
-    pub(crate) fn document(&self) -> &str {
-        self.document.get_or_init(|| self.now.document().to_string())
+    pub(crate) fn document(&self, may_run: bool) -> &str {
+        self.documents[usize::from(may_run)].get_or_init(|| self.now.document(may_run).to_string())
     }
 }
 
@@ -73,7 +74,7 @@ impl<'a> NowPage<'a> {
         Self {
             running: now.running.iter().map(RunningView::of).collect(),
             machine: MachineView::of(&now.machine),
-            entries: entries.map(|(entry, at)| EntryView::of(entry, *at)).collect(),
+            entries: entries.map(|(entry, at)| EntryView::of(entry, *at, may_run)).collect(),
             more: now.not_listed(),
             unlisted: &now.unlisted,
             ended: now.ended.iter().map(EndedView::of).collect(),
@@ -195,10 +196,7 @@ fn numbers(interval: &Value, age_s: Option<u64>) -> Vec<(&'static str, String)> 
     let rate = |name: &str| interval[name].as_f64().map_or("-".to_owned(), |per_s| format!("{per_s:.1}/s"));
     let time = |of: &str, name: &str| {
         let Some(ns) = interval[of][name].as_u64() else { return "-".to_owned() };
-        // Events that timed out could raise it.
-        let is_lower =
-            interval[of]["lower_bounds"].as_array().is_some_and(|all| all.iter().any(|of| of == name));
-        format!("{}{}", if is_lower { ">= " } else { "" }, duration(ns))
+        marked(bound(&interval[of], name), &duration(ns))
     };
     let count = |name: &str| interval[name].as_u64().map_or("-".to_owned(), |n| n.to_string());
     // A new phase has no interval yet: its numbers are those of the last one.
@@ -249,6 +247,16 @@ impl MachineView {
     }
 }
 
+/// Bound of a number of an instrument that has lost events: a time of the CPUs may be above or below it.
+fn bound_of_lost(interval: &Value, instrument: &str, number: &str) -> Bound {
+    let is_of_events = ["event_ratio", "run_queue_wait_s"].contains(&number);
+    match lost(interval).next() {
+        Some(_) if instrument != "cpu" => Bound::Lower,
+        Some(_) if is_of_events => Bound::Neither,
+        _ => Bound::Exact,
+    }
+}
+
 /// Numbers of the instruments for people. One that is missing reads `-`.
 fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
     type Form = fn(f64) -> String;
@@ -278,12 +286,20 @@ fn machine_numbers(seen: &Seen) -> Vec<(&'static str, String)> {
             let found = interval[*part][*value].as_f64();
             let seconds =
                 if *is_count { interval["interval_s"].as_f64().filter(|s| *s > 0.0) } else { Some(1.0) };
-            let shown = found.zip(seconds).map_or("-".to_owned(), |(value, seconds)| form(value / seconds));
+            let bound = bound_of_lost(interval, instrument, value);
+            let shown = found
+                .zip(seconds)
+                .map_or("-".to_owned(), |(value, seconds)| marked(bound, &form(value / seconds)));
             Some((*name, shown))
         };
+    let losses = seen.latest.keys().filter_map(|name| {
+        let counts = lost(seen.of(name)?).map(|(reason, n)| format!("{n} {reason}"));
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        (!counts.is_empty()).then(|| (*name, format!("lost: {counts}")))
+    });
     let ages = seen.ages_s.iter().map(|(name, age_s)| (*name, format!("as of {}", as_of(*age_s))));
     let nics = seen.of("nic").and_then(traffic).map(|text| ("network", text));
-    numbers.iter().filter_map(of).chain(nics).chain(ages).collect()
+    numbers.iter().filter_map(of).chain(nics).chain(losses).chain(ages).collect()
 }
 
 /// Traffic of all interfaces but the loopback.
@@ -344,19 +360,39 @@ fn chart(intervals: &[Value]) -> String {
     let (width, height) = CHART;
     let has = |all: &[Option<f64>]| all.iter().any(Option::is_some);
     let of_offered = if has(&offered) { format!(" of {:.1}/s", most(&offered)) } else { String::new() };
-    let of_p99 =
-        if has(&p99) { format!(", p99 up to {}", duration(whole(most(&p99)))) } else { String::new() };
+    let of_p99 = if has(&p99) {
+        let most = most(&p99);
+        let bound = bound_of_most(intervals, most);
+        format!(", p99 up to {}", marked(bound, &duration(whole(most))))
+    } else {
+        String::new()
+    };
     let which = match (has(&p99), has(&late)) {
         (true, true) => " (p99 is the other line, its lateness is dotted)",
         (true, false) => " (p99 is the other line)",
         (false, _) => "",
     };
+    // The template writes the drawing as it is.
+    let of_p99 = of_p99.replace('<', "&lt;").replace('>', "&gt;");
     let label = format!("done up to {:.1}/s{of_offered}{of_p99}", most(&done));
     format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"The last {} intervals: {label}\">\
          {drawn}<text x=\"2\" y=\"10\">{label}{which}</text></svg>",
         intervals.len()
     )
+}
+
+/// Bound of the largest p99 of intervals: any lower bound may hide a larger one.
+fn bound_of_most(intervals: &[Value], most: f64) -> Bound {
+    let of = |interval: &Value| {
+        let latency = &interval["latency_ns"];
+        Some((bound(latency, "p99"), latency["p99"].as_f64()?))
+    };
+    let all: Vec<(Bound, f64)> = intervals.iter().filter_map(of).collect();
+    let is_lower = all.iter().any(|(bound, _)| matches!(bound, Bound::Lower | Bound::Neither));
+    let is_upper =
+        all.iter().any(|(bound, ns)| *ns >= most && matches!(bound, Bound::Upper | Bound::Neither));
+    Bound::of(is_lower, is_upper)
 }
 
 #[expect(
@@ -442,6 +478,60 @@ mod tests {
             "{drawn}"
         );
         assert!(!chart(&[at(1_000, Value::Null), at(2_000, Value::Null)]).contains("lateness"));
+    }
+
+    #[test]
+    fn a_latency_that_is_a_bound_reads_so_in_its_number_and_in_the_chart() {
+        let at = |p99: u64, more: Value| {
+            let mut latency = json!({"p50": 100, "p99": p99, "max": 9_000});
+            latency.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"achieved_per_s": 5.0, "latency_ns": latency})
+        };
+        let lower = || json!({"lower_bounds": ["p99", "max"]});
+        let shown = numbers(&at(2_000, lower()), None);
+        let number = |name: &str| shown.iter().find(|(n, _)| *n == name).unwrap().1.clone();
+        assert_eq!(["p50", "p99", "max"].map(number), ["100 ns", ">= 2.0 \u{b5}s", ">= 9.0 \u{b5}s"]);
+        let upper = || json!({"lower_bounds": [], "upper_bounds": ["p99"]});
+        assert_eq!(numbers(&at(2_000, upper()), None)[3].1, "<= 2.0 \u{b5}s");
+        let both = || json!({"lower_bounds": ["p99"], "upper_bounds": ["p99"]});
+        assert_eq!(numbers(&at(2_000, both()), None)[3].1, "~ 2.0 \u{b5}s");
+        let exact = || json!({});
+        for (first, second, expected) in [
+            (at(1_000, exact()), at(2_000, exact()), "p99 up to 2.0 \u{b5}s"),
+            (at(1_000, exact()), at(2_000, lower()), "p99 up to >= 2.0 \u{b5}s"),
+            (at(1_000, lower()), at(2_000, exact()), "p99 up to >= 2.0 \u{b5}s"),
+            (at(1_000, exact()), at(2_000, upper()), "p99 up to <= 2.0 \u{b5}s"),
+            (at(1_000, upper()), at(2_000, exact()), "p99 up to 2.0 \u{b5}s"),
+        ] {
+            let drawn = chart(&[first, second]);
+            let label = expected.replace(">=", "&gt;=").replace("<=", "&lt;=");
+            assert_eq!(drawn.matches(&label).count(), 2, "in the text and in the label: {drawn}");
+        }
+    }
+
+    #[test]
+    fn what_an_instrument_lost_makes_its_numbers_bounds() {
+        let mut seen = Seen::default();
+        let locks =
+            json!({"interval_s": 1.0, "total": {"count": 3, "cpu_util_ratio": 0.5}, "lost": {"no-room": 7}});
+        let cpu = json!({
+            "interval_s": 1.0, "lost": {"switch": 2, "unsure-ns": 9}, "all": {
+                "event_ratio": 0.5, "procstat_busy_ratio": 0.25, "unaccounted_ratio": 0.0, "run_queue_wait_s": 0.001,
+            },
+        });
+        let io = json!({"interval_s": 1.0, "rates": {"reads_per_s": 4.0}, "lost": {}});
+        for (name, interval) in [("locks", locks), ("cpu", cpu), ("io", io)] {
+            seen.latest.insert(name, Ok(Arc::new(interval)));
+        }
+        let all = machine_numbers(&seen);
+        let of = |name: &str| -> Vec<&str> {
+            all.iter().filter(|(n, _)| *n == name).map(|(_, text)| text.as_str()).collect()
+        };
+        assert_eq!((of("lock waits"), of("CPUs spinning")), (vec![">= 3/s"], vec![">= 50.0 %"]));
+        assert_eq!(of("locks"), ["lost: 7 no-room"]);
+        assert_eq!((of("busy by events"), of("run-queue wait")), (vec!["~ 50.0 %"], vec!["~ 1.0 ms/s"]));
+        assert_eq!((of("busy by /proc"), of("cpu")), (vec!["25.0 %"], vec!["lost: 2 switch"]));
+        assert_eq!((of("reads"), of("io")), (vec!["4/s"], vec![]));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::listing::Row;
 use crate::outcome::outcome;
-use crate::view::{Expected, moment, span};
+use crate::view::{Expected, moment, reason, span};
 
 /// Text of a page.
 pub(crate) fn text(page: &impl Template) -> String {
@@ -83,7 +83,8 @@ pub(crate) struct EntryView {
 
 impl EntryView {
     /// - `expected`: of one that waits or runs.
-    pub(crate) fn of(entry: &Entry, expected: Expected) -> Self {
+    /// - `may_run`: whether it is for a client that may run plans.
+    pub(crate) fn of(entry: &Entry, expected: Expected, may_run: bool) -> Self {
         let (state, tone) = outcome(entry);
         let time = |is: Option<u64>, expected: Option<u64>| match (is, expected) {
             (Some(at), _) => moment(at),
@@ -97,7 +98,7 @@ impl EntryView {
             priority: entry.priority,
             state,
             tone,
-            reason: entry.reason.clone().unwrap_or_default(),
+            reason: reason(entry, may_run).unwrap_or_default(),
             start: time(entry.started_unix_ns, expected.start_unix_ns),
             end: time(entry.ended_unix_ns, expected.end_unix_ns),
             least: span(entry.estimate_s),
@@ -310,6 +311,8 @@ pub(crate) struct PlanPage<'a> {
     pub(crate) has_queue: bool,
     pub(crate) may_run: bool,
     pub(crate) csrf: &'a str,
+    /// Id of the entry that this form submits, however often it is sent.
+    pub(crate) id: String,
     pub(crate) text: String,
     pub(crate) priority: String,
     pub(crate) not_before: String,

@@ -76,7 +76,7 @@ impl Webhook {
     }
 
     fn tell(&self, entry: &Entry) -> bool {
-        self.client.post(&self.path, &view::entry_document(entry, Expected::default())).is_ok()
+        self.client.post(&self.path, &view::entry_document(entry, Expected::default(), false)).is_ok()
     }
 }
 

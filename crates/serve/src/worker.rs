@@ -8,13 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use archive::{Archive, ArchiveError, Entry, Queue, QueueError, QueueState, Wish};
+use archive::{Archive, ArchiveError, Deaths, Entry, Queue, QueueError, QueueState, Wish};
 use record::clock::WallAnchor;
 use record::run::RunId;
 
-use crate::situation::{
-    Deaths, INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation,
-};
+use crate::situation::{INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation};
 use crate::urged::Urged;
 
 /// Interval between two looks at a process.
@@ -100,7 +98,7 @@ impl Worker {
 
     fn conduct(&self, entry: &Entry) -> Result<(), QueueError> {
         let run = entry.run.expect("an entry that has begun has a run");
-        let (mut last, mut deaths) = (Last::Nothing, Deaths::default());
+        let (mut last, mut deaths) = (Last::Nothing, self.deaths_before(entry.id, run)?);
         loop {
             let read = situation(&self.archive, run);
             let wish = self.queue().entry(entry.id)?.wish;
@@ -114,13 +112,14 @@ impl Worker {
                 Err(why) if is_of_its_files(&why) => return self.end_unread(entry.id, wish, &why, last),
                 Err(why) => return Err(why.into()),
             };
-            match next(found, wish, last, (self.stop)() > 0, deaths.in_a_row()) {
+            match next(found, wish, last, (self.stop)() > 0, deaths.in_a_row) {
                 Next::Start(verb) => {
-                    let child = self.start(entry.id, run, verb)?;
+                    let child = self.start((entry.id, run), verb, deaths)?;
+                    deaths = deaths.and_a_start();
                     self.say_trouble(None);
                     let (code, urged) = self.attend(child, entry.id)?;
                     self.wait_for_lock(run);
-                    deaths.add(code.is_none(), ended_trials(&self.archive, run));
+                    deaths.end(code.is_none(), ended_trials(&self.archive, run));
                     let is_withdrawn = code == Some(INTERRUPTED) && self.is_withdrawn(entry.id, &urged)?;
                     last = if is_withdrawn { Last::Nothing } else { Last::Own { verb, code } };
                 }
@@ -130,7 +129,7 @@ impl Worker {
                     if (self.stop)() > 0 && self.is_conducted(run, pid) {
                         return Ok(());
                     }
-                    deaths.add(self.is_left_by_a_kill(run), ended_trials(&self.archive, run));
+                    deaths.end(self.is_left_by_a_kill(run), ended_trials(&self.archive, run));
                     // An earlier server that ended has stopped it, and not a user.
                     let goes_on = self.is_withdrawn(entry.id, &urged)? || self.queue().is_left(entry.id)?;
                     last = if goes_on { Last::Nothing } else { Last::Watched };
@@ -139,6 +138,16 @@ impl Worker {
                 Next::End(state, why) => return self.end((entry.id, run), state, why, last),
             }
         }
+    }
+
+    /// Kills in a row of the processes that earlier servers started. No server has seen the end of the last
+    /// one if the machine went down.
+    fn deaths_before(&self, id: RunId, run: RunId) -> Result<Deaths, QueueError> {
+        let mut deaths = self.queue().deaths(id)?;
+        if deaths.in_a_row > 0 && !self.is_conducted(run, beginner(run)) {
+            deaths.end(self.is_left_by_a_kill(run), ended_trials(&self.archive, run));
+        }
+        Ok(deaths)
     }
 
     fn end(
@@ -183,10 +192,10 @@ impl Worker {
         self.queue().end(id, state, None, last.code(), Some(&reason))
     }
 
-    fn start(&self, id: RunId, run: RunId, verb: Verb) -> Result<Child, QueueError> {
+    /// - `deaths`: of the processes before it.
+    fn start(&self, (id, run): (RunId, RunId), verb: Verb, deaths: Deaths) -> Result<Child, QueueError> {
         let (folder, output) = {
-            let mut queue = self.queue();
-            queue.take_over(id)?;
+            let queue = self.queue();
             (queue.workplace(id)?, queue.output(id)?)
         };
         let unstarted = |source| archive::ArchiveError::Unreadable { path: self.program.clone(), source };
@@ -205,7 +214,13 @@ impl Worker {
         command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
         // Ctrl-C in the server's terminal reaches the process through the server only, once.
         command.process_group(0);
-        Ok(command.spawn().map_err(unstarted)?)
+        // On disk first: the process may take this server with it.
+        self.queue().take_over(id, deaths.and_a_start())?;
+        let started = command.spawn().map_err(unstarted);
+        if started.is_err() {
+            self.queue().take_over(id, deaths)?;
+        }
+        Ok(started?)
     }
 
     /// Waits for a process that this server started, and passes on requests of users and signals; returns its

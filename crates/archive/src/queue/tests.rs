@@ -1,6 +1,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::entry::Deaths;
 
 fn archive() -> (tempfile::TempDir, Archive) {
     let folder = tempfile::tempdir().unwrap();
@@ -183,8 +184,8 @@ fn half_a_line_of_the_audit_log_does_not_swallow_the_next() {
 
 #[test]
 fn a_queue_of_the_first_version_keeps_its_entries() {
-    let of_2 = ["recorded_unix_ns", "left_unix_ns"];
-    for (version, columns) in [(1, [&["told_unix_ns"], &of_2[..]].concat()), (2, of_2.to_vec())] {
+    let all = ["told_unix_ns", "recorded_unix_ns", "left_unix_ns", "deaths", "deaths_ended"];
+    for (version, columns) in [(1, &all[..]), (2, &all[1..]), (3, &all[3..])] {
         let (folder, archive) = archive();
         let mut queue = archive.queue().unwrap();
         let id = queue.submit(&plan("a", 0)).unwrap().id;
@@ -196,6 +197,7 @@ fn a_queue_of_the_first_version_keeps_its_entries() {
         old.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
         drop(old);
         let mut queue = archive.queue().unwrap();
+        assert_eq!(queue.deaths(id).unwrap(), Deaths::default());
         queue.act(id, Action::Cancel).unwrap();
         assert_eq!(queue.untold(0).unwrap().len(), 1);
         assert_eq!(queue.untold(i64::MAX.cast_unsigned()).unwrap().len(), 0, "an end of long ago");
@@ -226,12 +228,15 @@ fn the_end_of_a_server_is_known_to_the_next_one_until_it_starts_a_process() {
     queue.leave(id).unwrap();
     let mut next = archive.queue().unwrap();
     assert!(next.is_left(id).unwrap());
-    next.take_over(id).unwrap();
+    let once = Deaths::default().and_a_start();
+    next.take_over(id, once).unwrap();
     assert!(!next.is_left(id).unwrap());
+    assert_eq!(archive.queue().unwrap().deaths(id).unwrap(), once, "the next server knows of its process");
     // A process that a user started by hand: its stop is the user's.
     next.leave(id).unwrap();
     next.end(id, QueueState::Paused, None, Some(130), None).unwrap();
     next.act(id, Action::Resume).unwrap();
     next.begin(id, fresh()).unwrap();
     assert!(!next.is_left(id).unwrap());
+    assert_eq!(next.deaths(id).unwrap(), Deaths::default(), "a user has resumed it");
 }

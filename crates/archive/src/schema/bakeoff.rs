@@ -1,6 +1,6 @@
 //! `order.json`: the plan of a bake-off with every default resolved, and the drawn order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, Trial};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{Header, StoredFile};
 use super::{Form, Real, Wrong, ns, word};
+use crate::traits::{MACHINE, Traits};
 
 /// Form of `order.json`.
 pub(crate) const FORM: Form = Form { tag: "bakeoff.order/1" };
@@ -125,6 +126,18 @@ impl Order {
             trials: trials.iter().map(TrialForm::of).collect(),
             files,
         }
+    }
+
+    /// Machine and factors; the targets of a bake-off are those of its runs.
+    ///
+    /// - `machine`: `None` if its description is damaged: the bake-off is listed all the same.
+    pub(crate) fn traits(&self, machine: Option<&Environment>) -> Traits {
+        let mut factors: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, level) in self.levels().flat_map(|(_, levels)| levels) {
+            factors.entry(name.clone()).or_default().insert(level.clone());
+        }
+        let machine = machine.and_then(|machine| machine.fact(MACHINE)).map(str::to_owned);
+        Traits { machine, targets: BTreeSet::new(), factors }
     }
 
     /// Index and levels of every trial.

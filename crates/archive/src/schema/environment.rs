@@ -49,6 +49,11 @@ impl Facts {
         Self { known, missing, calibration: calibration.iter().map(CalibrationForm::of).collect() }
     }
 
+    /// The fact with this name, if it is known.
+    pub(crate) fn known(&self, name: &str) -> Option<&str> {
+        self.known.get(name).map(String::as_str)
+    }
+
     pub(crate) fn read(self) -> Result<Environment, Wrong> {
         let known = self.known.into_iter().map(|(name, value)| (name, Ok(value)));
         let missing = self.missing.into_iter().map(|(name, why)| (name, Err(Missing::because(why))));

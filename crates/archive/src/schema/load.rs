@@ -170,6 +170,11 @@ pub(crate) fn settings(document: serde_json::Value) -> Result<LoadSettings, Wron
 }
 
 impl Load {
+    /// Target as stored.
+    pub(crate) fn target(&self) -> &str {
+        self.settings.target()
+    }
+
     /// The form of `load`, without its slices.
     pub(crate) fn of(load: &LoadRecord) -> Self {
         let LoadRecord {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::clock::WallAnchor;
 use record::run::{Run, RunHeader, RunKind, RunState};
+use record::target::Target;
 use serde::{Deserialize, Serialize};
 
 use super::command::RecordedForm;
@@ -16,6 +17,7 @@ use super::server_cpu::ServerCpuForm;
 use super::turns::TurnsForm;
 use super::warm_up::WarmUpForm;
 use super::{Form, Wrong, parsed, word};
+use crate::traits::{MACHINE, Traits};
 
 /// Form of `manifest.json`.
 pub(crate) const FORM: Form = Form { tag: "bakeoff.run-manifest/1" };
@@ -99,6 +101,16 @@ pub(crate) fn check_names(files: &[StoredFile]) -> Result<(), Wrong> {
 }
 
 impl Manifest {
+    /// Machine and target of the run.
+    pub(crate) fn traits(&self) -> Traits {
+        let target = self.load.as_ref().map(|load| Target::new(load.target()).masked().to_lowercase());
+        Traits {
+            machine: self.environment.known(MACHINE).map(str::to_owned),
+            targets: target.into_iter().collect(),
+            factors: BTreeMap::new(),
+        }
+    }
+
     pub(crate) fn of(run: &Run, files: Vec<StoredFile>) -> Self {
         let missing = &run.instruments.missing;
         let not_observed = missing.iter().map(|(name, why)| (name.clone(), why.reason.clone())).collect();

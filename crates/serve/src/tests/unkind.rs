@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{Desk, JSON, PLAN, TOML};
-use crate::identity::SESSION_COOKIE;
+use crate::app::Edit;
+use crate::identity::{Identity, Role, SESSION_COOKIE};
+use crate::view_now::Shown;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
@@ -280,6 +282,121 @@ fn a_plan_is_used_again_from_its_entry() {
         [404, 400]
     );
     assert_eq!(Desk::new(false).get(&place).0, 403, "this server has no queue");
+}
+
+#[test]
+fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(tokens.path(), "read ann 0123456789012345678901\nrun bob 9876543210987654321098\n")
+        .unwrap();
+    let desk = Desk::with(true, Some(tokens.path()), |_| ());
+    let reader = [("Authorization", "Bearer 0123456789012345678901")];
+    let runner = [("Authorization", "Bearer 9876543210987654321098"), ("Content-Type", TOML)];
+    let (status, text) = desk.ask("POST", "/api/v1/queue", &runner, PLAN);
+    assert_eq!(status, 201, "{text}");
+    let id: RunId = read(&text)["id"].as_str().unwrap().parse().unwrap();
+    {
+        let mut queue = desk.app.queue().unwrap();
+        queue.begin(id, RunId::fresh(WallAnchor::now())).unwrap();
+        queue.end(id, QueueState::Failed, None, Some(5), Some("cannot read /home/bob/key")).unwrap();
+    }
+    let shown = Shown::new(desk.app.monitor.look());
+    let pages = |headers: &[(&str, &str)], may_run: bool| {
+        let paths = [
+            format!("/api/v1/queue/{id}"),
+            "/api/v1/queue".to_owned(),
+            "/".to_owned(),
+            format!("/queue/{id}"),
+        ];
+        let mut all: Vec<String> = paths.iter().map(|path| desk.ask("GET", path, headers, "").1).collect();
+        all.extend([shown.document(may_run).to_owned(), shown.html(may_run, "").to_owned()]);
+        all
+    };
+    for text in pages(&reader, false) {
+        assert!(!text.contains("/home/bob") && text.contains("its process ended with code 5"), "{text}");
+    }
+    for text in pages(&runner, true) {
+        assert!(text.contains("cannot read /home/bob/key"), "{text}");
+    }
+    assert_eq!(desk.ask("GET", &format!("/api/v1/queue/{id}/output"), &reader, "").0, 403);
+    // A reason that is not from an output is for all.
+    let killed = Some("its process was killed three times");
+    let entry = archive::Entry {
+        exit_code: None,
+        reason: killed.map(str::to_owned),
+        ..desk.app.queue().unwrap().entry(id).unwrap()
+    };
+    assert_eq!(crate::view::reason(&entry, false).as_deref(), killed);
+}
+
+#[test]
+fn a_form_that_is_sent_twice_queues_its_plan_once() {
+    let desk = Desk::new(true);
+    let id_in = |page: &str| {
+        let value = page.split("name=\"id\" value=\"").nth(1).unwrap_or_else(|| panic!("no id: {page}"));
+        value.split('"').next().unwrap().to_owned()
+    };
+    let id = id_in(&desk.get("/plans/new").1);
+    let send = |id: &str, plan: &str| {
+        let plan: String = plan.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let form = format!("csrf={}&do=submit&id={id}&plan={plan}", desk.app.access.csrf);
+        desk.send("POST", "/plans/new", super::FORM, &form)
+    };
+    let entries = || -> Vec<String> {
+        let listed = desk.app.queue().unwrap().entries(9).unwrap();
+        listed.into_iter().map(|entry| entry.id.to_string()).collect()
+    };
+    // A double click, or a retry after the answer was lost.
+    assert_eq!([send(&id, PLAN).0, send(&id, PLAN).0], [303, 303]);
+    assert_eq!(entries(), [id.clone()]);
+    // The reader goes back and changes the text: that is another plan, under another id.
+    let (status, page) = send(&id, &PLAN.replace("blocks = 6", "blocks = 8"));
+    assert!(status == 409 && page.contains("blocks = 8"), "{status} {page}");
+    assert_eq!(entries().len(), 1);
+    assert_ne!(id_in(&page), id);
+    assert_eq!(send(&id_in(&page), &PLAN.replace("blocks = 6", "blocks = 8")).0, 303);
+    assert_eq!(entries().len(), 2);
+    // A form of an older server has no id.
+    assert_eq!([send("", PLAN).0, send("../x", PLAN).0], [303, 422]);
+    assert_eq!(entries().len(), 3);
+}
+
+#[test]
+fn a_tag_is_stored_without_a_reading_of_the_archive() {
+    let desk = Desk::new(true);
+    let long = "x".repeat(20_000);
+    let ids: Vec<RunId> = (0..20)
+        .map(|n| {
+            let title = format!("{n} {long}");
+            let begun = RunHeader::running(RunKind::Record, WallAnchor::now(), title, String::new());
+            let writer = desk.app.archive.begin(&begun).unwrap();
+            let mut run = record::run::Run::unmeasured(begun, record::environment::Environment::default());
+            run.header.state = record::run::RunState::Sealed;
+            writer.seal(&run).unwrap();
+            run.header.id
+        })
+        .collect();
+    desk.app.listing.refresh();
+    let read_bytes = || {
+        let counts = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+        counts.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok())
+    };
+    let Some(before) = read_bytes() else {
+        println!("skipped: this kernel does not count what a thread reads");
+        return;
+    };
+    let who = Identity { role: Role::Run, name: "ann".to_owned() };
+    let edit = Edit { tags: Some(vec!["slow".to_owned()]), ..Edit::default() };
+    desk.app.edit_note(ids[7], edit, &who, "here").unwrap();
+    let read = read_bytes().unwrap() - before;
+    assert!(read < 100_000, "{read} bytes of an archive of {}", 20 * long.len());
+    assert_eq!(read_json(&desk, "tag=slow")["found"], 1, "it shows at once");
+    desk.app.remove(ids[7], &who, "here").unwrap();
+    assert_eq!(read_json(&desk, "")["found"], 19, "a removed run is gone at once");
+}
+
+fn read_json(desk: &Desk, query: &str) -> Value {
+    read(&desk.get(&format!("/api/v1/runs?{query}")).1)
 }
 
 #[test]

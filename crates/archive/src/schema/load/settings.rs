@@ -236,6 +236,10 @@ enum Rows {
 }
 
 impl Settings {
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
     pub(super) fn of(settings: &LoadSettings) -> Self {
         let LoadSettings {
             target,
