@@ -14,6 +14,9 @@ pub(crate) const FREE_BYTES: usize = 1 << 20;
 /// Limit of all counted buffers together.
 const TOGETHER_BYTES_MAX: usize = 160 << 20;
 
+/// Limit of all counted buffers together up to which one that is empty stays for the next long answer.
+const KEPT_BYTES_MAX: usize = TOGETHER_BYTES_MAX / 4;
+
 static TOGETHER_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Memory that a load of this process needs in any case.
 static NEEDED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -80,6 +83,11 @@ impl Drop for HeldBytes {
     fn drop(&mut self) {
         TOGETHER_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
     }
+}
+
+/// Whether an empty buffer that is counted may stay for the next long answer.
+pub(crate) fn may_stay() -> bool {
+    TOGETHER_BYTES.load(Ordering::Relaxed) <= KEPT_BYTES_MAX
 }
 
 /// Frees the memory of a buffer that was large once.

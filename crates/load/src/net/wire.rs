@@ -70,6 +70,8 @@ struct Room {
     start: usize,
     end: usize,
     held: HeldBytes,
+    /// Times in a row that a large buffer had no long content when it was empty again.
+    unneeded: u8,
 }
 
 /// Result of one read from the socket.
@@ -470,6 +472,9 @@ impl Deadline {
     }
 }
 
+/// Short contents in a row after which a large buffer is given back.
+const UNNEEDED_MAX: u8 = 64;
+
 thread_local! {
     /// The buffer of a dropped wire, reused by the thread's next one.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -479,7 +484,7 @@ impl Room {
     fn new() -> Self {
         let mut bytes = SPARE.take();
         bytes.resize(bytes.len().max(READ_BYTES), 0);
-        Self { bytes, start: 0, end: 0, held: HeldBytes::default() }
+        Self { bytes, start: 0, end: 0, held: HeldBytes::default(), unneeded: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -493,15 +498,27 @@ impl Room {
     /// Makes free space behind the unread input.
     fn make_free(&mut self) -> Result<(), Failure> {
         if self.is_empty() {
+            self.give_back();
             (self.start, self.end) = (0, 0);
-            // A larger buffer served a message that was already read.
-            self.bytes.truncate(FREE_BYTES);
-            held::shrink(&mut self.bytes);
         }
         if self.end == self.bytes.len() {
             self.grow();
         }
         self.held.set(self.bytes.len())
+    }
+
+    /// Gives back the memory of a large buffer for a message that was already read, unless such messages
+    /// follow one another: then each would cost pages of new memory.
+    fn give_back(&mut self) {
+        if self.bytes.len() <= FREE_BYTES {
+            return;
+        }
+        self.unneeded = if self.end > FREE_BYTES { 0 } else { self.unneeded + 1 };
+        if self.unneeded >= UNNEEDED_MAX || !held::may_stay() {
+            self.bytes.truncate(FREE_BYTES);
+            held::shrink(&mut self.bytes);
+            self.unneeded = 0;
+        }
     }
 
     /// Doubles the buffer: it grows with the input received, not with announced lengths.
