@@ -29,8 +29,8 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use record::replay::{Logged, Method};
 
-use self::due::{DueTimes, Steps};
 pub use self::due::{Back, DISORDER_S};
+use self::due::{DueTimes, Steps};
 pub use self::reason::Reason;
 pub use self::store::{Store, Stored};
 use self::time::Stamp;

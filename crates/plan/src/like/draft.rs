@@ -100,7 +100,10 @@ impl Draft {
 
     /// Remarks that the tool draws other random numbers in each run.
     pub(super) fn has_fixed_seed(&mut self, part: &str) {
-        let text = format!("{} draws other numbers in each run; bakeoff's are those of the seed 1 (--seed)", self.tool);
+        let text = format!(
+            "{} draws other numbers in each run; bakeoff's are those of the seed 1 (--seed)",
+            self.tool
+        );
         self.differs(part, &text);
     }
 

@@ -247,7 +247,12 @@ fn values(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let text = "bakeoff chooses the names of the keys, of 18 bytes; memtier's are a prefix and a number without \
          zeros before it, by default of 9 to 16 bytes";
     draft.differs("keys", text);
-    given.remark(draft, RemarkKind::Differs, &["key-prefix", "key-minimum"], "it changes no key of bakeoff's");
+    given.remark(
+        draft,
+        RemarkKind::Differs,
+        &["key-prefix", "key-minimum"],
+        "it changes no key of bakeoff's",
+    );
     let sizes = match (given.value("data-size-list"), given.value("data-size-range")) {
         (Some(list), _) => {
             let class = |class: &str| class.split_once(':').map(|(n, weight)| format!("{n}-{n}:{weight}"));

@@ -4,6 +4,7 @@
 //!
 //! sysbench 1.0, README and `sysbench TEST help`; the names of 0.4 and 0.5 are those that 1.0 still accepts.
 
+mod statements;
 mod target;
 
 use std::borrow::Cow;
@@ -192,7 +193,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         draft.malformed("the command is missing: run, prepare, cleanup, or another one of the script")
     })?;
     let is_oldest = test == OLDEST_TEST.0;
-    let is_old = is_in_old_folder(test);
+    let is_old = statements::is_in_old_folder(test);
     let test = known(test, draft)?;
     verb(draft, &test, command);
     target::put(&given, draft)?;
@@ -215,7 +216,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         Test::Workload(name) => {
             dataset(&given, draft, (name, command))?;
             if command == "run" {
-                statements(&given, draft, name, is_old);
+                statements::put(&given, draft, name, is_old);
             }
         }
         Test::Script(_) => of_script(&given, draft),
@@ -244,12 +245,6 @@ fn item(word: &str) -> Item {
 /// Folder of sysbench's scripts.
 const FOLDER: &str = "/usr/share/sysbench/";
 
-/// Whether a test is in a folder of sysbench before 1.0.
-fn is_in_old_folder(test: &str) -> bool {
-    let (folder, _) = test.rsplit_once('/').unwrap_or_default();
-    folder.ends_with("tests/db") || folder.ends_with("oltp_legacy")
-}
-
 /// The meaning of a test's name. Only a name alone, or a file in a folder that sysbench installs, is a test
 /// of sysbench: a script of that name elsewhere may have been changed.
 fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
@@ -258,7 +253,7 @@ fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
     let name = bare.unwrap_or(file);
     let folder = test.strip_suffix(file).unwrap_or_default();
     let is_alone = folder.is_empty() && bare.is_none();
-    let is_old = is_in_old_folder(test);
+    let is_old = statements::is_in_old_folder(test);
     let mut old = OLD_TESTS.iter().filter(|(old, _)| is_old || is_alone && *old == OLDEST_TEST.0);
     let old = old.find(|(old, _)| *old == name).map(|(_, workload)| *workload);
     let is_installed = is_alone || is_old || folder.ends_with("share/sysbench/");
@@ -547,25 +542,6 @@ fn transaction(given: &Given<'_>, draft: &mut Draft, workload: &str) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Writes whether statements are prepared. `oltp_insert` sends its statement as text, and so do the tests
-/// before 1.0, but for two.
-fn statements(given: &Given<'_>, draft: &mut Draft, workload: &str, is_old: bool) {
-    let is_text = workload == "oltp-insert" || is_old && !workload.starts_with("select-random-");
-    match given.value("db_ps_mode") {
-        Some("disable") => draft.put("prepared", "no"),
-        Some("auto") | None if is_text => draft.put("prepared", "no"),
-        Some("auto") | None => {}
-        Some(_) => given.remark(draft, RemarkKind::Missing, &["db_ps_mode"], "expected auto or disable"),
-    }
-    if workload == "oltp-insert" && target::driver(given) == "mysql" {
-        let text = "sysbench inserts the id 0, for which MySQL takes the next one; bakeoff leaves the column out";
-        draft.differs("id", text);
-    }
-    if workload == "oltp-point-select" && is_old {
-        draft.differs("select", "the tests before version 1.0 read the column pad or c; bakeoff reads c");
-    }
 }
 
 /// The four range queries, which bakeoff has all or not at all.

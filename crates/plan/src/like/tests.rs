@@ -410,7 +410,11 @@ fn a_line_that_would_use_tls_says_that_ours_does_not() {
         ("sysbench oltp_insert --mysql-host=h1 run", false),
     ] {
         let remarks = remarks(line, RemarkKind::Differs);
-        assert_eq!(remarks.iter().any(|remark| remark.contains("?sslmode=require")), is_said, "{line}: {remarks:?}");
+        assert_eq!(
+            remarks.iter().any(|remark| remark.contains("?sslmode=require")),
+            is_said,
+            "{line}: {remarks:?}"
+        );
     }
 }
 
@@ -442,7 +446,8 @@ fn statements_are_prepared_only_if_the_test_prepares_them() {
 
 #[test]
 fn a_tool_with_a_thread_for_each_cpu_is_not_one_of_one_thread() {
-    let is_said = |line| remarks(line, RemarkKind::Differs).iter().any(|remark| remark.contains("--threads N"));
+    let is_said =
+        |line| remarks(line, RemarkKind::Differs).iter().any(|remark| remark.contains("--threads N"));
     for line in ["hey http://h/", "oha http://h/"] {
         assert!(is_said(line), "{line}");
     }
@@ -481,7 +486,11 @@ fn memtiers_keys_and_its_sequence_of_operations_differ() {
         let remarks = remarks(line, RemarkKind::Differs);
         remarks.iter().any(|remark| remark.starts_with(&format!("{part}: ")))
     };
-    for line in ["memtier_benchmark", "memtier_benchmark --key-prefix=a --ratio=0:1", "memtier_benchmark --ratio=1:0 --key-pattern=P:P -n allkeys"] {
+    for line in [
+        "memtier_benchmark",
+        "memtier_benchmark --key-prefix=a --ratio=0:1",
+        "memtier_benchmark --ratio=1:0 --key-pattern=P:P -n allkeys",
+    ] {
         assert!(has(line, "keys"), "{line}");
     }
     assert!(has("memtier_benchmark", "--ratio") && !has("memtier_benchmark --ratio=0:1", "--ratio"));
@@ -504,7 +513,11 @@ fn a_request_is_sent_again_only_if_the_tool_does_so() {
         ("sysbench oltp_insert run", None),
     ] {
         let typed = translate(line).unwrap().typed();
-        assert_eq!(typed.split(" --retry ").nth(1).map(|rest| rest.split(' ').next().unwrap()), retry, "{line}");
+        assert_eq!(
+            typed.split(" --retry ").nth(1).map(|rest| rest.split(' ').next().unwrap()),
+            retry,
+            "{line}"
+        );
     }
     for line in ["sysbench oltp_insert run", "sysbench own.lua run"] {
         let remarks = remarks(line, RemarkKind::Differs);

@@ -50,7 +50,8 @@ fn a_large_room_stays_for_the_next_long_message_and_is_given_back_after_short_on
         let mut hear = |size: usize| {
             let mut other = theirs.try_clone().unwrap();
             let sends = thread::spawn(move || other.write_all(&vec![1; size]).unwrap());
-            let message = |input: &[u8], _: bool| (input.len() / size * size, (input.len() >= size).then_some(()));
+            let message =
+                |input: &[u8], _: bool| (input.len() / size * size, (input.len() >= size).then_some(()));
             wire.hear(message).unwrap();
             sends.join().unwrap();
             wire.room.bytes.len()

@@ -1,8 +1,8 @@
 //! hey.
 
 use super::{
-    REDIRECTS, Transport, any_certificate, body, closes, has_all_cpus, headers, length, method, sends_once, target,
-    version,
+    REDIRECTS, Transport, any_certificate, body, closes, has_all_cpus, headers, length, method, sends_once,
+    target, version,
 };
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
