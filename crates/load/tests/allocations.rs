@@ -97,6 +97,17 @@ const LONG_ANSWERS: &str = "
     function thread_init() con = sysbench.sql.driver():connect() end
     function event() assert(con:query([[SELECT REPEAT('x', 3000000)]]).nrows == 1) end";
 
+/// Each event fails once, by a duplicate key, and begins again. A failed try allocates its message, and
+/// frees it.
+#[cfg(feature = "lua")]
+const RESTARTS: &str = "
+    local tries = 0
+    function thread_init() con = sysbench.sql.driver():connect() end
+    function event()
+      tries = tries + 1
+      if tries % 2 == 1 then con:query([[INSERT INTO sbtest1 (id, k, c, pad) VALUES (1, 1, 'c', 'pad')]]) end
+    end";
+
 /// Checks scripts in Lua over many events: allocations, the most memory in use, and Lua's own.
 #[cfg(feature = "lua")]
 fn assert_scripts_are_flat(on: &LoadSettings) {
@@ -119,6 +130,9 @@ fn assert_scripts_are_flat(on: &LoadSettings) {
         assert_free(&script(text), 200, 200 + many);
         assert_flat(&script(text), 200, 200 + many);
     }
+    let mut restarts = script(RESTARTS);
+    restarts.scripts.defines.push(("mysql-ignore-errors".to_owned(), "1062".to_owned()));
+    assert_flat(&restarts, 200, 2_200);
 }
 
 /// Checks that the most memory that is in use does not grow with the number of events.
