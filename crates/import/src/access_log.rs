@@ -233,7 +233,7 @@ fn finished(mut account: Account, due: DueTimes, lines: u64) -> Result<AccessLog
     let Steps { late_lines, older, set_back } = due.steps();
     (account.late_lines, account.older, account.set_back) = (late_lines, older, set_back);
     let lines = [older, set_back].into_iter().flatten();
-    let steps = lines.clone().map(|back| back.lines).sum();
+    let steps = lines.clone().map(|back| back.lines).sum::<u64>();
     if steps > STEPS_MAX && steps > account.requests / LINES_A_STEP {
         let first = lines.map(|back| back.first).min().unwrap_or(0);
         return Err(AccessLogError::Unordered { steps, lines: account.requests, first });

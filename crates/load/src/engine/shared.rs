@@ -287,12 +287,11 @@ mod tests {
         ];
         let read = [offset_of!(Engine, end_ns), offset_of!(Engine, closes_ns), offset_of!(Engine, abandoned)];
         for (n, written_at) in written.iter().enumerate() {
-            let others = written.iter().skip(n + 1).chain(&read);
-            assert!(
-                others.clone().all(|at| at / LINES_BYTES != written_at / LINES_BYTES),
-                "{written:?} {read:?}"
-            );
+            let mut others = written.iter().skip(n + 1).chain(&read);
+            assert!(others.all(|at| at / LINES_BYTES != written_at / LINES_BYTES), "{written:?} {read:?}");
         }
-        assert!(align_of::<Engine>() >= LINES_BYTES && size_of::<ConnectionSlot>() % LINES_BYTES == 0);
+        assert!(
+            align_of::<Engine>() >= LINES_BYTES && size_of::<ConnectionSlot>().is_multiple_of(LINES_BYTES)
+        );
     }
 }

@@ -97,12 +97,17 @@ pub(crate) fn shrink(buffer: &mut Vec<u8>) {
     }
 }
 
+/// Held by each test that fills the limit or needs it free.
+#[cfg(test)]
+pub(super) static ONE_TEST: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn buffers_have_so_much_together_and_give_it_back() {
+        let _one = ONE_TEST.lock();
         let mut all: Vec<HeldBytes> = Vec::new();
         let refused = loop {
             let mut one = HeldBytes::default();
