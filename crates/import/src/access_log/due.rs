@@ -195,8 +195,8 @@ mod tests {
         due(&seconds.iter().map(|s| (s * SECOND, 1_000_000_000)).collect::<Vec<_>>())
     }
 
-    fn back(lines: u64, first: u64, longest_s: u64) -> Option<Back> {
-        Some(Back { lines, first, longest_ns: longest_s * 1_000_000_000 })
+    fn back(lines: u64, first: u64, longest_s: u64) -> Back {
+        Back { lines, first, longest_ns: longest_s * 1_000_000_000 }
     }
 
     fn is(steps: Steps, late_lines: u64, older: Option<Back>, set_back: Option<Back>) -> bool {
@@ -235,12 +235,12 @@ mod tests {
         // An hour back, as at the end of summer time in a log without offsets.
         let (found, steps) = seconds(&[7_198, 7_199, 3_600, 3_601, 3_602]);
         assert_eq!(found, [0, 1_000_000_000, 1_500_000_000, 2_000_000_000, 3_000_000_000]);
-        assert!(is(steps, 0, None, back(1, 3, 3_599)), "{steps:?}");
+        assert!(is(steps, 0, None, Some(back(1, 3, 3_599))), "{steps:?}");
         // A line every 100 s, until the clock is where it was, and on.
         let stamps: Vec<i64> = (70..72).chain(36..90).map(|n| n * 100).collect();
         let (found, steps) = seconds(&stamps);
         assert!(found[3..].windows(2).all(|pair| pair[1] - pair[0] == 100_000_000_000), "{found:?}");
-        assert!(is(steps, 0, None, back(1, 3, 3_500)), "{steps:?}");
+        assert!(is(steps, 0, None, Some(back(1, 3, 3_500))), "{steps:?}");
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         let s = 1_000_000_000;
         let (found, steps) = seconds(&[100, 101, 50, 102]);
         assert_eq!(found, [0, s, s + s / 2, 2 * s]);
-        assert!(is(steps, 0, back(1, 3, 51), None), "{steps:?}");
+        assert!(is(steps, 0, Some(back(1, 3, 51)), None), "{steps:?}");
         // Several of them, in and out of order, and a line that was late on the clock itself.
         for long in [&[50, 51][..], &[50, 55, 20, 90], &[50, 20, 21, 22, 90, 5]] {
             let stamps = [&[100, 101][..], long, &[99, 102, 103]].concat();
@@ -256,14 +256,14 @@ mod tests {
             assert_eq!(found[found.len() - 2..], [2 * s, 3 * s], "{long:?}: {found:?}");
             assert!(found.is_sorted() && found.len() == stamps.len(), "{found:?}");
             let oldest = 101 - *long.iter().min().unwrap();
-            assert!(is(steps, 1, back(long.len() as u64, 3, oldest.unsigned_abs()), None), "{steps:?}");
+            assert!(is(steps, 1, Some(back(long.len() as u64, 3, oldest.unsigned_abs())), None), "{steps:?}");
         }
         // One now and then: none of them moves the end.
         let stamps: Vec<i64> =
             (0..1_000).flat_map(|n| [n, if n % 100 == 99 { n - 60 } else { n }]).map(|n| n + 1_000).collect();
         let (found, steps) = seconds(&stamps);
         assert_eq!(found.last().map(|ns| ns / s), Some(999), "{steps:?}");
-        assert!(is(steps, 0, back(10, 200, 60), None), "{steps:?}");
+        assert!(is(steps, 0, Some(back(10, 200, 60)), None), "{steps:?}");
     }
 
     #[test]

@@ -534,7 +534,7 @@ fn ask(client: &mut dyn Client, sql: &[u8], rows: &mut Rows, context: &mut Conte
 
 /// Has the server check a statement without executing it.
 fn check(client: &mut dyn Client, sql: &str) -> Result<(), Refused> {
-    match client.prepare(&StatementText::new(vec![sql.to_owned()])) {
+    match client.prepare(&StatementText::new(&[sql])) {
         Ok(number) => {
             client.close(number);
             Ok(())

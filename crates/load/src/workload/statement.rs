@@ -15,9 +15,11 @@ pub(crate) struct StatementText {
 }
 
 impl StatementText {
-    pub(crate) fn new(pieces: Vec<String>) -> Self {
+    pub(crate) fn new(pieces: &[impl AsRef<str>]) -> Self {
         let mut statement = Self::default();
-        pieces.iter().for_each(|piece| statement.push(piece));
+        for piece in pieces {
+            statement.push(piece.as_ref());
+        }
         assert!(!statement.ends.is_empty(), "a statement has text");
         statement
     }

@@ -84,7 +84,7 @@ impl MysqlClient {
     ///
     /// - `statement`: the prepared statement that the request executes.
     fn exchange(&mut self, statement: Option<usize>, rows: &mut Rows) -> Result<(), Refused> {
-        let Self { wire, reader, request, statements, columns } = self;
+        let Self { wire, reader, request, statements, columns, .. } = self;
         rows.clear();
         reader.begin();
         let prepared = statement.and_then(|number| statements[number].as_mut());
