@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::event_log::Schedule;
-use import::access_log::{self, AccessLog, AccessLogError, Account, DISORDER_S, Methods, Store};
+use import::access_log::{self, AccessLog, AccessLogError, Account, Back, DISORDER_S, Methods, Store};
 use record::load::rules::Family;
 use record::quantity::{plural, written_duration};
 use record::replay::Replay;
@@ -132,7 +132,7 @@ fn faster(mut due_ns: Vec<u64>, speed: f64) -> Vec<u64> {
 
 /// Account of a log for the user, a line each.
 fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<String> {
-    let Account { lines, requests, resolution_ns, late_lines, secrets, set_back, .. } = account;
+    let Account { lines, requests, resolution_ns, late_lines, secrets, older, set_back, .. } = account;
     let resolution = written_duration(Duration::from_nanos(*resolution_ns));
     let seconds = span.as_secs_f64();
     let mut said = vec![
@@ -155,7 +155,15 @@ fn notices(log: &str, account: &Account, speed: f64, span: Duration) -> Vec<Stri
             plural(*late_lines, "line")
         ));
     }
-    if let Some((steps, first, longest_ns)) = set_back {
+    if let Some(Back { lines, first, longest_ns }) = older {
+        let longest = Duration::from_nanos(*longest_ns).as_secs();
+        said.push(format!(
+            "{log}: {} up to {longest} s older than an earlier line (first: line {first}): due at that line's \
+             time; for their own times, sort the log",
+            plural(*lines, "line")
+        ));
+    }
+    if let Some(Back { lines: steps, first, longest_ns }) = set_back {
         let longest = Duration::from_nanos(*longest_ns).as_secs();
         said.push(format!(
             "{log}: clock set back {steps} times, up to {longest} s (first: line {first}): replayed without \

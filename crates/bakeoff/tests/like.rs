@@ -13,7 +13,10 @@ fn a_line_is_translated_and_not_run_with_dry_run() {
     let lab = Lab::new();
     let ended = lab.run(&["load", "--like", "wrk -t2 -c4 -d30s --latency http://localhost/x", "--dry-run"]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert_eq!(ended.out, "bakeoff load http://localhost/x --connections 4 --threads 2 --time 30s\n");
+    assert_eq!(
+        ended.out,
+        "bakeoff load http://localhost/x --connections 4 --threads 2 --retry 0 --time 30s\n"
+    );
     assert!(ended.err.contains("differs: closed loop"), "{}", ended.err);
     assert!(ended.err.contains("left out: --latency"), "{}", ended.err);
     assert!(lab.archived_bytes().is_empty(), "nothing ran");

@@ -7,8 +7,9 @@
 //! **Times.** A due time is exact to the microsecond of the log's resolution, counted from the first request.
 //! Requests with the same timestamp are spread evenly over the resolution of the log (a second in the
 //! combined format), in the order of their lines. The order of lines is kept: a line that is up to
-//! [`DISORDER_S`] older than one before it is due together with that one; if the clock goes back further, it
-//! was set, and the replay continues where it was.
+//! [`DISORDER_S`] older than one before it is due together with that one. So is an older one, such as that of
+//! a long request in Apache's log, if the lines after it go on from the lines before it. If they do not, the
+//! clock was set back, and the replay continues where it was.
 //!
 //! **Left out.** Hosts, addresses, users, referrers and user agents are not read. Values of the query that
 //! look like credentials are replaced. Lines that are no request, or one that must not be sent again, are
@@ -28,8 +29,8 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use record::replay::{Logged, Method};
 
-pub use self::due::DISORDER_S;
-use self::due::DueTimes;
+pub use self::due::{Back, DISORDER_S};
+use self::due::{DueTimes, Steps};
 pub use self::reason::Reason;
 pub use self::store::{Store, Stored};
 use self::time::Stamp;
@@ -76,8 +77,10 @@ pub struct Account {
     pub resolution_ns: u64,
     /// Lines that were written up to [`DISORDER_S`] too late.
     pub late_lines: u64,
-    /// Times that the clock was set back: how often, the first line, and the longest step in nanoseconds.
-    pub set_back: Option<(u64, u64, u64)>,
+    /// Older lines, each due with the line before it.
+    pub older: Option<Back>,
+    /// Lines at which the clock was set back.
+    pub set_back: Option<Back>,
 }
 
 /// Reason that a log cannot be replayed.
@@ -228,12 +231,12 @@ fn finished(mut account: Account, due: DueTimes, lines: u64) -> Result<AccessLog
         return Err(AccessLogError::Empty { lines, reasons });
     }
     account.resolution_ns = due.resolution_ns();
-    account.late_lines = due.late_lines();
-    account.set_back = due.set_back();
-    if let Some((steps, first, _)) = account.set_back
-        && steps > STEPS_MAX
-        && steps > account.requests / LINES_A_STEP
-    {
+    let Steps { late_lines, older, set_back } = due.steps();
+    (account.late_lines, account.older, account.set_back) = (late_lines, older, set_back);
+    let lines = [older, set_back].into_iter().flatten();
+    let steps = lines.clone().map(|back| back.lines).sum::<u64>();
+    if steps > STEPS_MAX && steps > account.requests / LINES_A_STEP {
+        let first = lines.map(|back| back.first).min().unwrap_or(0);
         return Err(AccessLogError::Unordered { steps, lines: account.requests, first });
     }
     Ok(AccessLog { due_ns: due.finish(), account })

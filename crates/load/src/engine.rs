@@ -1,6 +1,7 @@
 //! The engine of a load: the state that workers and conductor share, the workers' loops, and the ledger of
 //! events.
 
+mod alone;
 mod backoff;
 mod connection_slot;
 mod in_flight;

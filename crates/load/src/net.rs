@@ -11,6 +11,7 @@ mod endpoint;
 pub(crate) mod held;
 mod inbox;
 mod multiplex;
+mod promptness;
 pub(crate) mod security;
 mod socket;
 mod talk;

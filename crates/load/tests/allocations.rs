@@ -64,6 +64,77 @@ fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
     assert!(most < least + limit, "{few} events: {least} allocations, {many} events: {most}");
 }
 
+/// Scripts of sysbench, and one that prepares a statement for each event. Lua's own memory is checked every
+/// thousand events, after a collection: what a script keeps would be there.
+#[cfg(feature = "lua")]
+const LUA_IS_FLAT: &str = "
+    local work, n, first = event, 0, nil
+    function event(...)
+      n = n + 1
+      if n % 200 == 0 then
+        collectgarbage()
+        local kib = collectgarbage('count')
+        first = first or kib
+        if kib > first + 64 then error('Lua has ' .. kib .. ' KiB, and had ' .. first) end
+      end
+      return work(...)
+    end";
+#[cfg(feature = "lua")]
+const PREPARES: &str = "
+    function thread_init() con = sysbench.sql.driver():connect() end
+    function event()
+      local statement = con:prepare('SELECT c, pad FROM sbtest1 WHERE id = ? OR id = ?')
+      local one, other = statement:bind_create(sysbench.sql.type.INT), statement:bind_create(sysbench.sql.type.INT)
+      statement:bind_param(one, other)
+      one:set(sysbench.rand.default(1, 1000))
+      other:set(1)
+      assert(#statement:execute():fetch_row() == 2)
+      statement:close()
+    end";
+/// Answers of 3 MB, as one value.
+#[cfg(feature = "lua")]
+const LONG_ANSWERS: &str = "
+    function thread_init() con = sysbench.sql.driver():connect() end
+    function event() assert(con:query([[SELECT REPEAT('x', 3000000)]]).nrows == 1) end";
+
+/// Each event fails once, by a duplicate key, and begins again. A failed try allocates its message, and
+/// frees it.
+#[cfg(feature = "lua")]
+const RESTARTS: &str = "
+    local tries = 0
+    function thread_init() con = sysbench.sql.driver():connect() end
+    function event()
+      tries = tries + 1
+      if tries % 2 == 1 then con:query([[INSERT INTO sbtest1 (id, k, c, pad) VALUES (1, 1, 'c', 'pad')]]) end
+    end";
+
+/// Checks scripts in Lua over many events: allocations, the most memory in use, and Lua's own.
+#[cfg(feature = "lua")]
+fn assert_scripts_are_flat(on: &LoadSettings) {
+    let script = |text: &str| {
+        let mut settings = bank(on);
+        settings.scripts.files[0].text = text.to_owned() + LUA_IS_FLAT;
+        settings
+    };
+    for (name, many) in [("oltp_point_select", 40_000), ("oltp_read_write", 4_000)] {
+        let Ok(text) = std::fs::read_to_string(format!("/usr/share/sysbench/{name}.lua")) else {
+            println!("skipped: {name}.lua is not installed (apt-get install sysbench)");
+            continue;
+        };
+        let mut settings = script(&text);
+        settings.scripts.defines.push(("table-size".to_owned(), "1000".to_owned()));
+        assert_free(&settings, 200, 200 + many);
+        assert_flat(&settings, 200, 200 + many);
+    }
+    for (text, many) in [(PREPARES, 20_000), (LONG_ANSWERS, 400)] {
+        assert_free(&script(text), 200, 200 + many);
+        assert_flat(&script(text), 200, 200 + many);
+    }
+    let mut restarts = script(RESTARTS);
+    restarts.scripts.defines.push(("mysql-ignore-errors".to_owned(), "1062".to_owned()));
+    assert_flat(&restarts, 200, 2_200);
+}
+
 /// Checks that the most memory that is in use does not grow with the number of events.
 #[cfg(feature = "lua")]
 fn assert_flat(settings: &LoadSettings, few: u64, many: u64) {
@@ -162,6 +233,11 @@ fn an_event_allocates_nothing() {
             bank.oltp.prepared = prepared;
             assert_free(&bank, 200, 2_200);
             assert_flat(&bank, 200, 2_200);
+        }
+        #[cfg(feature = "lua")]
+        {
+            text.oltp.prepared = true;
+            assert_scripts_are_flat(&text);
         }
     }
 

@@ -45,46 +45,58 @@ pub(super) fn clean(path: &mut Vec<u8>) -> Result<(), Reason> {
 /// Replaces values that look like credentials; their number.
 pub(super) fn hide_secrets(path: &mut Vec<u8>) -> u64 {
     // Most paths have neither parameters nor a token.
-    if !path.contains(&b'=') && !path.windows(3).any(|w| w == b"eyJ") {
+    if !path.iter().any(|b| matches!(b, b'=' | b'%')) && !path.windows(3).any(|w| w == b"eyJ") {
         return 0;
     }
-    let mut hidden = 0;
-    let mut out = Vec::with_capacity(path.len());
-    let is_separator = |b: &u8| matches!(b, b'/' | b'?' | b'&' | b';');
-    for (index, part) in path.split(is_separator).enumerate() {
-        if index > 0 {
-            // The separator stands before the part, at the same place as in the original.
-            let at = original_offset(path, part);
-            out.push(path[at - 1]);
+    hide(path, Encoded::Decoded)
+}
+
+/// Handling of text with `%XX`, such as a URL in a parameter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoded {
+    /// It is read once more, decoded.
+    Decoded,
+    AsItIs,
+}
+
+fn hide(path: &mut Vec<u8>, encoded: Encoded) -> u64 {
+    let (mut hidden, mut out, mut is_query) = (0, Vec::with_capacity(path.len()), false);
+    let mut rest = &path[..];
+    loop {
+        let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'&' | b';')).unwrap_or(rest.len());
+        let (part, after) = (&rest[..end], &rest[end..]);
+        let value_from = part.iter().position(|b| *b == b'=').map_or(0, |at| at + 1);
+        let (name, value) = (&part[..value_from.saturating_sub(1)], &part[value_from..]);
+        if value_from > 0 && is_secret_name(name) {
+            // A value of the query may contain a slash, as base64 does.
+            let ends = |b: &u8| matches!(b, b'&' | b';') || !is_query && matches!(b, b'/' | b'?');
+            let value = &rest[value_from..];
+            let value = &value[..value.iter().position(ends).unwrap_or(value.len())];
+            out.extend_from_slice(&part[..value_from]);
+            if !value.is_empty() {
+                out.extend_from_slice(HIDDEN);
+                hidden += 1;
+            }
+            rest = &rest[value_from + value.len()..];
+        } else {
+            let is_hidden = is_token(value)
+                || encoded == Encoded::Decoded
+                    && part.contains(&b'%')
+                    && hide(&mut decoded(part), Encoded::AsItIs) > 0;
+            out.extend_from_slice(&part[..value_from]);
+            out.extend_from_slice(if is_hidden { HIDDEN } else { value });
+            hidden += u64::from(is_hidden);
+            rest = after;
         }
-        let name_end = part.iter().position(|b| *b == b'=');
-        match name_end {
-            Some(end) if end + 1 < part.len() && is_secret_name(&part[..end]) => {
-                out.extend_from_slice(&part[..=end]);
-                out.extend_from_slice(HIDDEN);
-                hidden += 1;
-            }
-            Some(end) if is_token(&part[end + 1..]) => {
-                out.extend_from_slice(&part[..=end]);
-                out.extend_from_slice(HIDDEN);
-                hidden += 1;
-            }
-            None if is_token(part) => {
-                out.extend_from_slice(HIDDEN);
-                hidden += 1;
-            }
-            _ => out.extend_from_slice(part),
-        }
+        let Some((separator, after)) = rest.split_first() else { break };
+        is_query |= *separator == b'?';
+        out.push(*separator);
+        rest = after;
     }
     if hidden > 0 {
         *path = out;
     }
     hidden
-}
-
-/// Offset of a part of `whole`.
-fn original_offset(whole: &[u8], part: &[u8]) -> usize {
-    part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
 /// Whether a parameter of this name holds a credential.
@@ -153,6 +165,18 @@ mod tests {
             ("/a?PHPSESSID=ab&session=cd&sid=ef", "/a?PHPSESSID=***&session=***&sid=***"),
             ("/v/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln/x", "/v/***/x"),
             ("/a?q=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?q=***"),
+            // Base64, and a password with what separates parts elsewhere.
+            ("/a?token=AAAA/BBBB==", "/a?token=***"),
+            ("/a?token=AAAA/BBBB==&x=1/2;key=a/b?c&y", "/a?token=***&x=1/2;key=***&y"),
+            ("/a?token=/AAAA", "/a?token=***"),
+            ("/a?password=ge?heim&x", "/a?password=***&x"),
+            ("/a;key=geheim/b?x=1", "/a;key=***/b?x=1"),
+            // A URL in a parameter, as it is and encoded.
+            ("/a?next=/b?token=AAAA/BBBB&x=1", "/a?next=/b?token=***&x=1"),
+            ("/a?next=/v/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?next=/v/***"),
+            ("/a?next=%2Fb%3Ftoken%3Dgeheim&x=1", "/a?next=***&x=1"),
+            ("/token%3Dgeheim/b", "/***/b"),
+            ("/a?q=50%25&r=%C3%A4%3D1", "/a?q=50%25&r=%C3%A4%3D1"),
             ("/a?token=", "/a?token="),
             ("/a?token", "/a?token"),
             ("/\u{e4}#x\t", "/%C3%A4%23x%09"),

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// `scheduled` of a connection slot without an event.
 const NONE: u64 = 0;
 
-/// The event in flight on one connection, or on one stream of it.
+/// The event in flight on one connection, or on one stream of it. Its thread writes it for each event: slots
+/// of different threads share no cache line.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct ConnectionSlot {
     /// Number + 1 of its event in the schedule; [`NONE`] if it has no event. Written only inside a section of
     /// its recorder.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use record::histogram::Histogram;
 use record::load::{LoadSettings, Phase};
 
+use super::alone::Alone;
 use super::backoff::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
 use super::connection_slot::ConnectionSlot;
 use super::samples::ErrorSamples;
@@ -44,21 +45,21 @@ pub(crate) struct Engine {
     /// Set when every worker is connected; the workers wait for it.
     pub(crate) timeline: OnceLock<Timeline>,
     /// Shared schedule: the next slot. Closed loop: the next event of the measured phase.
-    pub(super) next: AtomicU64,
+    pub(super) next: Alone<AtomicU64>,
     /// Closed loop: the next event of the warm-up.
-    pub(super) next_warmup: AtomicU64,
+    pub(super) next_warmup: Alone<AtomicU64>,
     /// End of the measured phase: an event that ends later has not ended in the phase.
     end_ns: AtomicU64,
     /// Time from which no event is taken; later than `end_ns` if the load falls at its end.
     closes_ns: AtomicU64,
     /// Open loop: the next slot of the falling load.
-    pub(super) next_after: AtomicU64,
+    pub(super) next_after: Alone<AtomicU64>,
     /// Events in flight need not be finished any more.
     abandoned: AtomicBool,
     /// Workers that may still take or finish events.
     pub(crate) working: AtomicU32,
     /// The earliest start of the next late event, if late events are paced.
-    pub(super) catch_up_ns: AtomicU64,
+    pub(super) catch_up_ns: Alone<AtomicU64>,
     /// The stops of the generator.
     pub(crate) stops: Stops,
     /// One for each host.
@@ -89,7 +90,7 @@ impl Engine {
             }),
             settings,
             recorded,
-            catch_up_ns: AtomicU64::new(0),
+            catch_up_ns: Alone::new(AtomicU64::new(0)),
             stops: Stops::default(),
             outages: hosts.all().iter().map(|_| OutageLog::default()).collect(),
             hosts,
@@ -98,11 +99,11 @@ impl Engine {
             workers: (0..threads).map(|_| WorkerState::default()).collect(),
             connection_slots: (0..in_flight).map(|_| ConnectionSlot::default()).collect(),
             timeline: OnceLock::new(),
-            next: AtomicU64::new(0),
-            next_warmup: AtomicU64::new(0),
+            next: Alone::new(AtomicU64::new(0)),
+            next_warmup: Alone::new(AtomicU64::new(0)),
             end_ns: AtomicU64::new(u64::MAX),
             closes_ns: AtomicU64::new(u64::MAX),
-            next_after: AtomicU64::new(0),
+            next_after: Alone::new(AtomicU64::new(0)),
             abandoned: AtomicBool::new(false),
             working: AtomicU32::new(threads),
             connects: Mutex::default(),
@@ -264,5 +265,33 @@ impl Engine {
 
     pub(crate) fn is_anybody_working(&self) -> bool {
         self.working.load(Ordering::SeqCst) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    /// Size of two cache lines, which processors fetch together.
+    const LINES_BYTES: usize = 128;
+
+    #[test]
+    fn what_threads_write_for_each_event_is_not_beside_what_they_read() {
+        let written = [
+            offset_of!(Engine, next),
+            offset_of!(Engine, next_warmup),
+            offset_of!(Engine, next_after),
+            offset_of!(Engine, catch_up_ns),
+        ];
+        let read = [offset_of!(Engine, end_ns), offset_of!(Engine, closes_ns), offset_of!(Engine, abandoned)];
+        for (n, written_at) in written.iter().enumerate() {
+            let mut others = written.iter().skip(n + 1).chain(&read);
+            assert!(others.all(|at| at / LINES_BYTES != written_at / LINES_BYTES), "{written:?} {read:?}");
+        }
+        assert!(
+            align_of::<Engine>() >= LINES_BYTES && size_of::<ConnectionSlot>().is_multiple_of(LINES_BYTES)
+        );
     }
 }

@@ -5,12 +5,12 @@ use std::ptr;
 use std::sync::{Arc, PoisonError};
 
 use crate::connection::{Cut, Failure, FailureClass, Idle};
-use crate::lua::bound::{Bound, PARAMETERS_INLINE, with_parameters};
+use crate::lua::bound::{Bound, with_parameters};
 use crate::lua::context::{Context, Counter, operation_of};
-use crate::lua::marks::pieces;
+use crate::lua::marks;
 use crate::lua::rows::Rows;
 use crate::lua::server::{Client, Refused, Value, Values};
-use crate::workload::statement::StatementText;
+use crate::workload::statement::{Parameter, StatementText};
 
 /// Length of an INSERT of several rows that is sent before the next row is added.
 const BULK_BYTES_MAX: usize = 512 << 10;
@@ -44,11 +44,14 @@ pub(crate) struct Link {
     values: Values,
     cells: Vec<Cell>,
     statements: Vec<Option<Statement>>,
+    /// Texts of closed statements, for the next ones.
+    spare: Vec<StatementText>,
     bulk: Bulk,
     cut: Cut,
     state_text: [u8; 6],
     message: Vec<u8>,
     sql: String,
+    parameters: Vec<Parameter<'static>>,
 }
 
 /// The result of a statement. Declared in `prelude.lua`.
@@ -133,11 +136,13 @@ impl Link {
             values: Values::default(),
             cells: Vec::new(),
             statements: Vec::new(),
+            spare: Vec::new(),
             bulk: Bulk::default(),
             cut,
             state_text: [0; 6],
             message: Vec::new(),
             sql: String::new(),
+            parameters: Vec::new(),
         });
         link.result.connection = &raw mut *link;
         Ok(link)
@@ -221,7 +226,8 @@ impl Link {
             return -1;
         }
         let Some(client) = &mut self.client else { return -1 };
-        let text = StatementText::new(pieces(sql, client.quoting()));
+        let mut text = self.spare.pop().unwrap_or_default();
+        marks::read(sql, client.quoting(), &mut text);
         let form = if context.is_prepared {
             match client.prepare(&text) {
                 Ok(number) => Form::Prepared(number),
@@ -251,7 +257,9 @@ impl Link {
         if !self.begins(context) {
             return ptr::null_mut();
         }
-        let Self { client: Some(client), statements, rows, sql, .. } = self else { return ptr::null_mut() };
+        let Self { client: Some(client), statements, rows, sql, parameters: room, .. } = self else {
+            return ptr::null_mut();
+        };
         let statement = usize::try_from(number).ok().and_then(|number| statements.get_mut(number)?.as_mut());
         let Some(statement) = statement else {
             self.fail(context, Refused::unsendable("the statement was closed"));
@@ -268,7 +276,7 @@ impl Link {
         }
         let operation = statement.operation;
         context.begin_statement();
-        let outcome = with_parameters(bound, |parameters| {
+        let outcome = with_parameters(bound, room, |parameters| {
             if matches!(statement.form, Form::Unprepared) {
                 statement.form = Form::Prepared(client.prepare(&statement.text)?);
             }
@@ -285,9 +293,9 @@ impl Link {
 
     pub(crate) fn close_statement(&mut self, number: i32) {
         let slot = usize::try_from(number).ok().and_then(|number| self.statements.get_mut(number));
-        if let (Some(Statement { form: Form::Prepared(number), .. }), Some(client)) =
-            (slot.and_then(Option::take), &mut self.client)
-        {
+        let Some(Statement { text, form, .. }) = slot.and_then(Option::take) else { return };
+        self.spare.push(text);
+        if let (Form::Prepared(number), Some(client)) = (form, &mut self.client) {
             client.close(number);
         }
     }
@@ -490,8 +498,6 @@ impl Link {
     }
 }
 
-const _: () = assert!(PARAMETERS_INLINE >= 32, "a statement of the usual scripts allocates nothing");
-
 /// The beginning of a statement, as far as it is UTF-8: enough to know its operation.
 fn beginning(sql: &[u8]) -> &str {
     let sql = &sql[..sql.len().min(1_024)];
@@ -528,7 +534,7 @@ fn ask(client: &mut dyn Client, sql: &[u8], rows: &mut Rows, context: &mut Conte
 
 /// Has the server check a statement without executing it.
 fn check(client: &mut dyn Client, sql: &str) -> Result<(), Refused> {
-    match client.prepare(&StatementText::new(vec![sql.to_owned()])) {
+    match client.prepare(&StatementText::new(&[sql])) {
         Ok(number) => {
             client.close(number);
             Ok(())

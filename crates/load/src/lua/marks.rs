@@ -1,18 +1,20 @@
 //! The parameters in the text of a statement.
 
-use crate::workload::statement::Quoting;
+use crate::workload::statement::{Quoting, StatementText};
 
-/// The texts around the question marks of a statement, except those in quotes and comments.
+/// Reads the texts around the question marks of a statement, except those in quotes and comments.
 ///
 /// - `quoting`: whether a backslash in quotes escapes the next character.
-pub(crate) fn pieces(sql: &str, quoting: Quoting) -> Vec<String> {
-    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
+/// - `statement`: its memory is used again.
+pub(crate) fn read(sql: &str, quoting: Quoting, statement: &mut StatementText) {
+    let (mut from, mut at) = (0, 0);
+    statement.clear();
     while let Some(c) = sql[at..].chars().next() {
         let rest = &sql[at..];
         let end = |close: &str| rest[2..].find(close).map_or(rest.len(), |end| 2 + end + close.len());
         at += match c {
             '?' => {
-                pieces.push(sql[from..at].to_owned());
+                statement.push(&sql[from..at]);
                 from = at + 1;
                 1
             }
@@ -22,8 +24,7 @@ pub(crate) fn pieces(sql: &str, quoting: Quoting) -> Vec<String> {
             c => c.len_utf8(),
         };
     }
-    pieces.push(sql[from..].to_owned());
-    pieces
+    statement.push(&sql[from..]);
 }
 
 /// Length of a text in quotes, to the end of `sql` if they are not closed.
@@ -43,6 +44,12 @@ fn quoted(sql: &str, quote: char, has_escapes: bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pieces(sql: &str, quoting: Quoting) -> Vec<String> {
+        let mut statement = StatementText::default();
+        read(sql, quoting, &mut statement);
+        statement.with_marks(|_| "\n|".to_owned()).split("\n|").map(str::to_owned).collect()
+    }
 
     #[test]
     fn a_question_mark_is_a_parameter_unless_it_is_quoted_or_in_a_comment() {

@@ -14,6 +14,9 @@ pub(crate) const FREE_BYTES: usize = 1 << 20;
 /// Limit of all counted buffers together.
 const TOGETHER_BYTES_MAX: usize = 160 << 20;
 
+/// Limit of all counted buffers together up to which one that is empty stays for the next long answer.
+const KEPT_BYTES_MAX: usize = TOGETHER_BYTES_MAX / 4;
+
 static TOGETHER_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Memory that a load of this process needs in any case.
 static NEEDED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -82,6 +85,11 @@ impl Drop for HeldBytes {
     }
 }
 
+/// Whether an empty buffer that is counted may stay for the next long answer.
+pub(crate) fn may_stay() -> bool {
+    TOGETHER_BYTES.load(Ordering::Relaxed) <= KEPT_BYTES_MAX
+}
+
 /// Frees the memory of a buffer that was large once.
 pub(crate) fn shrink(buffer: &mut Vec<u8>) {
     if buffer.capacity() > FREE_BYTES && buffer.len() <= FREE_BYTES {
@@ -89,12 +97,17 @@ pub(crate) fn shrink(buffer: &mut Vec<u8>) {
     }
 }
 
+/// Held by each test that fills the limit or needs it free.
+#[cfg(test)]
+pub(super) static ONE_TEST: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn buffers_have_so_much_together_and_give_it_back() {
+        let _one = ONE_TEST.lock();
         let mut all: Vec<HeldBytes> = Vec::new();
         let refused = loop {
             let mut one = HeldBytes::default();

@@ -6,7 +6,7 @@
 //!
 //! On a socket of this machine it waits in `poll` and not in `recv`. The kernel would also wake a `recv` when
 //! the other side has read our request, half an event too early, and each event would cost two context
-//! switches instead of one.
+//! switches instead of one. If answers are usually there at once, it reads them without the wait.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -20,6 +20,7 @@ use socket2::{Domain, Socket};
 use super::{Endpoint, READ_BYTES, closed, connection_failure, is_unread};
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::net::held::{self, FREE_BYTES, HeldBytes};
+use crate::net::promptness::Promptness;
 use crate::net::socket::has_input;
 use crate::net::tls::Plan;
 use crate::net::tls::Tls;
@@ -43,6 +44,7 @@ struct Line {
     socket: Socket,
     /// Whether the other end is on this machine.
     is_local: bool,
+    promptness: Promptness,
     deadline: Option<Deadline>,
     /// Current time limit of a call on the socket; `None`: unlimited.
     of_socket: Option<Duration>,
@@ -68,6 +70,8 @@ struct Room {
     start: usize,
     end: usize,
     held: HeldBytes,
+    /// Times in a row that a large buffer had no long content when it was empty again.
+    unneeded: u8,
 }
 
 /// Result of one read from the socket.
@@ -114,8 +118,15 @@ impl Wire {
 
     pub(crate) fn new(socket: Socket) -> Self {
         let is_local = socket.local_addr().is_ok_and(|address| address.domain() == Domain::UNIX);
-        let line =
-            Line { socket, is_local, deadline: None, of_socket: None, has_sent: false, has_received: false };
+        let line = Line {
+            socket,
+            is_local,
+            promptness: Promptness::default(),
+            deadline: None,
+            of_socket: None,
+            has_sent: false,
+            has_received: false,
+        };
         Self { line, tls: None, opened: Vec::new(), room: Room::new(), out: Vec::new() }
     }
 
@@ -357,10 +368,8 @@ impl Line {
         let mut was_early = false;
         loop {
             self.allow(was_early)?;
-            if self.is_local {
-                self.wait()?;
-            }
-            match (&self.socket).read(into) {
+            let read = if self.is_local { self.read_local(into)? } else { (&self.socket).read(into) };
+            match read {
                 Err(e) if e.kind() == ErrorKind::Interrupted => was_early = false,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => was_early = true,
                 Err(e) => return Err(connection_failure("cannot receive", &e)),
@@ -370,6 +379,20 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// Reads from a socket of this machine: at once if answers are usually there, else after a wait.
+    fn read_local(&mut self, into: &mut [u8]) -> Result<io::Result<usize>, Failure> {
+        if self.promptness.tries() {
+            let read = receive_at_once(&self.socket, into);
+            let is_empty = read.as_ref().is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
+            self.promptness.tried(!is_empty);
+            if !is_empty {
+                return Ok(read);
+            }
+        }
+        self.wait()?;
+        Ok((&self.socket).read(into))
     }
 
     /// Reads available input without waiting.
@@ -424,6 +447,14 @@ impl Line {
     }
 }
 
+/// Receives input that is there; without any, it fails with `WouldBlock`.
+fn receive_at_once(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
+    let (fd, start) = (socket.as_raw_fd(), into.as_mut_ptr().cast());
+    // SAFETY: the descriptor is open, and `into` has room for so many bytes; both outlive the call.
+    let received = unsafe { libc::recv(fd, start, into.len(), libc::MSG_DONTWAIT) };
+    usize::try_from(received).map_err(|_| io::Error::last_os_error())
+}
+
 /// Smallest time limit of a call on a socket.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -441,6 +472,9 @@ impl Deadline {
     }
 }
 
+/// Short contents in a row after which a large buffer is given back.
+const UNNEEDED_MAX: u8 = 64;
+
 thread_local! {
     /// The buffer of a dropped wire, reused by the thread's next one.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -450,7 +484,7 @@ impl Room {
     fn new() -> Self {
         let mut bytes = SPARE.take();
         bytes.resize(bytes.len().max(READ_BYTES), 0);
-        Self { bytes, start: 0, end: 0, held: HeldBytes::default() }
+        Self { bytes, start: 0, end: 0, held: HeldBytes::default(), unneeded: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -464,15 +498,27 @@ impl Room {
     /// Makes free space behind the unread input.
     fn make_free(&mut self) -> Result<(), Failure> {
         if self.is_empty() {
+            self.give_back();
             (self.start, self.end) = (0, 0);
-            // A larger buffer served a message that was already read.
-            self.bytes.truncate(FREE_BYTES);
-            held::shrink(&mut self.bytes);
         }
         if self.end == self.bytes.len() {
             self.grow();
         }
         self.held.set(self.bytes.len())
+    }
+
+    /// Gives back the memory of a large buffer for a message that was already read, unless such messages
+    /// follow one another: then each would cost pages of new memory.
+    fn give_back(&mut self) {
+        if self.bytes.len() <= FREE_BYTES {
+            return;
+        }
+        self.unneeded = if self.end > FREE_BYTES { 0 } else { self.unneeded + 1 };
+        if self.unneeded >= UNNEEDED_MAX || !held::may_stay() {
+            self.bytes.truncate(FREE_BYTES);
+            held::shrink(&mut self.bytes);
+            self.unneeded = 0;
+        }
     }
 
     /// Doubles the buffer: it grows with the input received, not with announced lengths.

@@ -130,7 +130,7 @@ impl Statement {
 
     /// The statement on table number `table`.
     pub(crate) fn text(self, table: u32, mix: &OltpMix) -> StatementText {
-        StatementText::new(self.with_marks(table, mix).split('?').map(str::to_owned).collect())
+        StatementText::new(&self.with_marks(table, mix).split('?').collect::<Vec<_>>())
     }
 
     fn is_on_table(self) -> bool {

@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_statement_reads_the_same_with_marks_and_with_values() {
         let pieces = ["INSERT INTO t VALUES (", ", ", ", ", ", ", ")"].map(str::to_owned).to_vec();
-        let statement = StatementText::new(pieces);
+        let statement = StatementText::new(&pieces);
         assert_eq!(statement.with_marks(|n| format!("${n}")), "INSERT INTO t VALUES ($1, $2, $3, $4)");
         let mut sql = String::new();
         let values =

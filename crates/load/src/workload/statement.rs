@@ -6,38 +6,70 @@ use crate::connection::Failure;
 pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// A statement: the texts around its parameters, one more than it has parameters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StatementText(Vec<String>);
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct StatementText {
+    /// The pieces, one after another.
+    text: String,
+    /// End of each piece.
+    ends: Vec<usize>,
+}
 
 impl StatementText {
-    pub(crate) fn new(pieces: Vec<String>) -> Self {
-        assert!(!pieces.is_empty(), "a statement has text");
-        Self(pieces)
+    pub(crate) fn new(pieces: &[impl AsRef<str>]) -> Self {
+        let mut statement = Self::default();
+        for piece in pieces {
+            statement.push(piece.as_ref());
+        }
+        assert!(!statement.ends.is_empty(), "a statement has text");
+        statement
+    }
+
+    /// Removes all pieces, and keeps their memory.
+    #[cfg(feature = "lua")]
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    /// Adds a piece.
+    pub(crate) fn push(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        self.ends.push(self.text.len());
     }
 
     pub(crate) fn parameters(&self) -> usize {
-        self.0.len() - 1
+        self.ends.len() - 1
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
     /// The text with a mark for each parameter; marks are numbered from 1.
     pub(crate) fn with_marks(&self, mark: impl Fn(usize) -> String) -> String {
-        let mut sql = self.0[0].clone();
-        for (number, piece) in (1..).zip(&self.0[1..]) {
-            sql.push_str(&mark(number));
+        let mut sql = String::new();
+        self.write_marks(&mut sql, |number, sql| sql.push_str(&mark(number)));
+        sql
+    }
+
+    /// Writes the text with a mark for each parameter.
+    ///
+    /// - `mark`: gets the number of the mark, from 1, and the text so far.
+    pub(crate) fn write_marks(&self, sql: &mut String, mut mark: impl FnMut(usize, &mut String)) {
+        sql.clear();
+        for (number, piece) in self.pieces().enumerate() {
+            if number > 0 {
+                mark(number, sql);
+            }
             sql.push_str(piece);
         }
-        sql
     }
 
     /// Writes the text with the parameters' values inserted.
     pub(crate) fn write_values(&self, parameters: &[Parameter<'_>], quoting: Quoting, sql: &mut String) {
         assert_eq!(parameters.len(), self.parameters(), "as many values as marks");
-        sql.clear();
-        sql.push_str(&self.0[0]);
-        for (parameter, piece) in parameters.iter().zip(&self.0[1..]) {
-            parameter.write(quoting, sql);
-            sql.push_str(piece);
-        }
+        self.write_marks(sql, |number, sql| parameters[number - 1].write(quoting, sql));
     }
 }
 

@@ -32,3 +32,16 @@ pub(super) fn path_of(path: &str) -> String {
 pub(super) fn query(parameters: &[String]) -> String {
     if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) }
 }
+
+/// Remarks that a client of libpq may use TLS, and bakeoff does not.
+///
+/// - `mode`: part of the line that names the mode, and the mode.
+pub(super) fn tls_of_libpq(draft: &mut Draft, host: &str, mode: Option<(&str, &str)>) {
+    let (part, mode) = mode.unwrap_or(("sslmode", "prefer"));
+    if host.starts_with('/') || host.starts_with("%2F") || !matches!(mode, "prefer" | "allow") {
+        return;
+    }
+    let text = "libpq uses TLS if the server offers it (prefer, the default) or demands it (allow); bakeoff uses \
+                none: for TLS, write ?sslmode=require into the target";
+    draft.differs(part, text);
+}

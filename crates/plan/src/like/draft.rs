@@ -98,6 +98,15 @@ impl Draft {
         self.differs("warm-up", text);
     }
 
+    /// Remarks that the tool draws other random numbers in each run.
+    pub(super) fn has_fixed_seed(&mut self, part: &str) {
+        let text = format!(
+            "{} draws other numbers in each run; bakeoff's are those of the seed 1 (--seed)",
+            self.tool
+        );
+        self.differs(part, &text);
+    }
+
     pub(super) fn malformed(&self, problem: impl Into<String>) -> LikeError {
         LikeError::Malformed { tool: self.tool, problem: problem.into() }
     }

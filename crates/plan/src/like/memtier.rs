@@ -194,6 +194,11 @@ fn keys(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let (set, get) = ratio(given)?;
     values(given, draft)?;
     draft.put("mix", format!("get={get},set={set}"));
+    if get > 0 && set > 0 {
+        let text = "memtier's connections repeat one sequence, the writes and then the reads; bakeoff draws each \
+             operation at random, in this ratio";
+        draft.differs("--ratio", text);
+    }
     let pattern = given.value("key-pattern").unwrap_or("R:R");
     let (of_set, of_get) = pattern.split_once(':').unwrap_or((pattern, pattern));
     let used: Vec<&str> =
@@ -239,11 +244,14 @@ fn values(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let keys = last.checked_sub(first).and_then(|n| n.checked_add(1));
     let keys = keys.ok_or_else(|| draft.malformed("--key-minimum exceeds --key-maximum"))?;
     draft.put("keys", keys);
+    let text = "bakeoff chooses the names of the keys, of 18 bytes; memtier's are a prefix and a number without \
+         zeros before it, by default of 9 to 16 bytes";
+    draft.differs("keys", text);
     given.remark(
         draft,
         RemarkKind::Differs,
         &["key-prefix", "key-minimum"],
-        "bakeoff chooses the names of the keys",
+        "it changes no key of bakeoff's",
     );
     let sizes = match (given.value("data-size-list"), given.value("data-size-range")) {
         (Some(list), _) => {
@@ -277,7 +285,13 @@ fn commands(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         (given.whole("key-minimum")?.unwrap_or(0), given.whole("key-maximum")?.unwrap_or(10_000_000));
     let bytes = given.whole("data-size")?.unwrap_or(32);
     let prefix = given.value("key-prefix").unwrap_or("memtier-");
-    for (command, written, weight) in weighted(given) {
+    let weighted = weighted(given);
+    if weighted.len() > 1 {
+        let text = "memtier's connections repeat one sequence of the commands; bakeoff draws each one at random, in \
+             this ratio";
+        draft.differs("--command-ratio", text);
+    }
+    for (command, written, weight) in weighted {
         if command.contains("__monitor") {
             draft.missing(written, "bakeoff does not read the output of MONITOR");
         }
@@ -327,6 +341,7 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     let connections = times(draft, given.count("clients")?.unwrap_or(50), threads)?;
     draft.put("connections", connections);
     draft.put("threads", threads);
+    draft.put("retry", 0);
     if let Some(n) = given.count("pipeline")?.filter(|n| *n > 1) {
         draft.put("pipeline", n);
     }

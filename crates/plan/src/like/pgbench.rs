@@ -136,6 +136,7 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     if let Some(url) =
         name.and_then(|n| n.strip_prefix("postgresql://").or_else(|| n.strip_prefix("postgres://")))
     {
+        tls_of_url(url, said, draft);
         draft.target(format!("postgres://{url}"));
         for (name, variable) in PARAMETERS.iter().filter(|(_, variable)| said.variable(variable).is_some()) {
             draft.missing(variable, &format!("write it into the URL, as ?{name}=..."));
@@ -175,6 +176,8 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
         draft.differs("user", "without a user or database, libpq uses the operating system's user name");
     }
     let host = host.unwrap_or_else(|| "/var/run/postgresql".to_owned());
+    let mode = pair("sslmode").map(|mode| ("sslmode", mode)).or_else(|| mode_of_variable(said));
+    address::tls_of_libpq(draft, &host, mode);
     let host = address::host(&host);
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     let login = address::login(user.as_deref(), password.as_deref());
@@ -185,6 +188,26 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     let database = database.map(|name| encoded(&name)).unwrap_or_default();
     draft.target(format!("postgres://{login}{host}{port}/{database}{}", query(&parameters)));
     Ok(())
+}
+
+/// Remarks on TLS of a URL: its host and its mode may be parameters.
+fn tls_of_url(url: &str, said: &Said, draft: &mut Draft) {
+    let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let parameter = |wanted: &str| {
+        let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    };
+    let authority = place.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().filter(|host| !host.is_empty());
+    // Without a host, libpq uses its socket.
+    let host = host.or_else(|| parameter("host")).unwrap_or("/");
+    let mode = parameter("sslmode").map(|mode| ("sslmode", mode)).or_else(|| mode_of_variable(said));
+    address::tls_of_libpq(draft, host, mode);
+}
+
+/// The mode of TLS in the variable of libpq.
+fn mode_of_variable(said: &Said) -> Option<(&'static str, &str)> {
+    said.variable("PGSSLMODE").map(|mode| ("PGSSLMODE", mode))
 }
 
 /// Keywords of a connection string that become parts of the target, or change nothing.
@@ -302,17 +325,10 @@ fn length(given: &Given<'_>, draft: &mut Draft, clients: u64) -> Result<(), Like
 }
 
 fn seed(given: &Given<'_>, draft: &mut Draft) {
-    match given.value("random-seed") {
-        Some("time" | "rand") => {
-            given.remark(
-                draft,
-                RemarkKind::Differs,
-                &["random-seed"],
-                "bakeoff uses the fixed seed 1, so runs are repeatable",
-            );
-        }
-        Some(seed) => draft.put("seed", seed),
-        None => {}
+    match given.last("random-seed") {
+        Some(("time" | "rand", written)) => draft.has_fixed_seed(written),
+        Some((seed, _)) => draft.put("seed", seed),
+        None => draft.has_fixed_seed("--random-seed"),
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! sysbench 1.0, README and `sysbench TEST help`; the names of 0.4 and 0.5 are those that 1.0 still accepts.
 
+mod statements;
 mod target;
 
 use std::borrow::Cow;
@@ -192,6 +193,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
         draft.malformed("the command is missing: run, prepare, cleanup, or another one of the script")
     })?;
     let is_oldest = test == OLDEST_TEST.0;
+    let is_old = statements::is_in_old_folder(test);
     let test = known(test, draft)?;
     verb(draft, &test, command);
     target::put(&given, draft)?;
@@ -211,7 +213,12 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
     }
     every_command(&given, draft);
     match test {
-        Test::Workload(name) => dataset(&given, draft, (name, command))?,
+        Test::Workload(name) => {
+            dataset(&given, draft, (name, command))?;
+            if command == "run" {
+                statements::put(&given, draft, name, is_old);
+            }
+        }
         Test::Script(_) => of_script(&given, draft),
     }
     Ok(())
@@ -246,7 +253,7 @@ fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
     let name = bare.unwrap_or(file);
     let folder = test.strip_suffix(file).unwrap_or_default();
     let is_alone = folder.is_empty() && bare.is_none();
-    let is_old = folder.ends_with("tests/db/") || folder.ends_with("oltp_legacy/");
+    let is_old = statements::is_in_old_folder(test);
     let mut old = OLD_TESTS.iter().filter(|(old, _)| is_old || is_alone && *old == OLDEST_TEST.0);
     let old = old.find(|(old, _)| *old == name).map(|(_, workload)| *workload);
     let is_installed = is_alone || is_old || folder.ends_with("share/sysbench/");
@@ -335,9 +342,13 @@ fn pace(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     if let Some(s) = given.whole("report_interval")?.filter(|s| *s > 0) {
         draft.put("interval", format!("{s}s"));
     }
-    if let Some(seed) = given.whole("rand_seed")?.filter(|seed| *seed > 0) {
-        draft.put("seed", seed);
+    match given.whole("rand_seed")?.filter(|seed| *seed > 0) {
+        Some(seed) => draft.put("seed", seed),
+        None => draft.has_fixed_seed("--rand-seed"),
     }
+    let text = "sysbench begins an event again after an error that it ignores (by default, deadlocks and lock \
+         timeouts) without a limit; bakeoff at most 3 times (--retry)";
+    draft.differs("errors", text);
     given.remark(
         draft,
         RemarkKind::LeftOut,
@@ -508,11 +519,6 @@ fn transaction(given: &Given<'_>, draft: &mut Draft, workload: &str) -> Result<(
     ranges(given, draft);
     if given.value("skip_trx").is_some_and(is_on) {
         draft.flag("skip-trx");
-    }
-    match given.value("db_ps_mode") {
-        Some("disable") => draft.put("prepared", "no"),
-        Some("auto") | None => {}
-        Some(_) => given.remark(draft, RemarkKind::Missing, &["db_ps_mode"], "expected auto or disable"),
     }
     match given.value("rand_type") {
         Some(law @ ("uniform" | "special" | "pareto" | "zipfian")) => draft.put("distribution", law),

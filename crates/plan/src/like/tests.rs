@@ -384,3 +384,143 @@ fn a_tool_that_accepts_any_certificate_is_translated_with_insecure() {
         assert_eq!(is_said, is_insecure && !line.starts_with("oha"), "{line}");
     }
 }
+
+#[test]
+fn a_line_that_would_use_tls_says_that_ours_does_not() {
+    for (line, is_said) in [
+        ("pgbench -h h1 db", true),
+        ("pgbench -h h1 'dbname=db sslmode=prefer'", true),
+        ("PGSSLMODE=allow pgbench -h h1 db", true),
+        ("pgbench postgresql://u@h1/db", true),
+        ("pgbench 'postgresql://u@h1/db?sslmode=prefer'", true),
+        ("pgbench 'dbname=db host=h1'", true),
+        ("sysbench oltp_insert --db-driver=pgsql run", true),
+        ("sysbench oltp_insert --pgsql-host=h1 --pgsql-sslmode=prefer run", true),
+        ("sysbench oltp_insert --pgsql-host=h1 prepare", true),
+        ("PGSSLMODE=disable pgbench -h h1 db", false),
+        ("pgbench 'postgresql://u@h1/db?sslmode=require'", false),
+        ("sysbench oltp_insert --pgsql-host=h1 --pgsql-sslmode=verify-full run", false),
+        // Sockets have no TLS.
+        ("pgbench db", false),
+        ("pgbench -h /tmp db", false),
+        ("pgbench 'postgresql:///db?host=/tmp'", false),
+        ("pgbench postgresql://u@%2Ftmp/db", false),
+        ("sysbench oltp_insert --pgsql-host=/tmp run", false),
+        // libmariadb 3.3, of Debian's sysbench, uses TLS only if it is asked to.
+        ("sysbench oltp_insert --mysql-host=h1 run", false),
+    ] {
+        let remarks = remarks(line, RemarkKind::Differs);
+        assert_eq!(
+            remarks.iter().any(|remark| remark.contains("?sslmode=require")),
+            is_said,
+            "{line}: {remarks:?}"
+        );
+    }
+}
+
+#[test]
+fn statements_are_prepared_only_if_the_test_prepares_them() {
+    for (line, is_text) in [
+        ("sysbench oltp_insert run", true),
+        ("sysbench oltp_insert --db-ps-mode=auto run", true),
+        ("sysbench /usr/share/sysbench/oltp_insert.lua run", true),
+        ("sysbench tests/db/oltp.lua run", true),
+        ("sysbench tests/db/oltp.lua --db-ps-mode=disable run", true),
+        ("sysbench /x/oltp_legacy/select.lua run", true),
+        ("sysbench oltp_read_write --db-ps-mode=disable run", true),
+        ("sysbench oltp_read_write run", false),
+        ("sysbench oltp_update_index run", false),
+        // These of the old tests prepare their statement.
+        ("sysbench tests/db/select_random_points.lua run", false),
+        ("sysbench --test=oltp --max-time=5 run", false),
+        ("sysbench oltp_insert prepare", false),
+    ] {
+        let typed = format!("{} ", translate(line).unwrap().typed());
+        assert_eq!(typed.matches(" --prepared no ").count(), usize::from(is_text), "{line}: {typed}");
+    }
+    let has_id = |line| remarks(line, RemarkKind::Differs).iter().any(|remark| remark.starts_with("id: "));
+    assert!(has_id("sysbench oltp_insert run") && has_id("sysbench tests/db/insert.lua run"));
+    // On PostgreSQL, sysbench leaves the id out as well.
+    assert!(!has_id("sysbench oltp_insert --db-driver=pgsql run") && !has_id("sysbench oltp_delete run"));
+}
+
+#[test]
+fn a_tool_with_a_thread_for_each_cpu_is_not_one_of_one_thread() {
+    let is_said =
+        |line| remarks(line, RemarkKind::Differs).iter().any(|remark| remark.contains("--threads N"));
+    for line in ["hey http://h/", "oha http://h/"] {
+        assert!(is_said(line), "{line}");
+    }
+    for line in ["hey -cpus 2 http://h/", "hey -c 1 -n 5 http://h/", "oha -c 1 http://h/", "ab http://h/"] {
+        assert!(!is_said(line), "{line}");
+    }
+    let typed = |line| format!("{} ", translate(line).unwrap().typed());
+    assert!(typed("hey -cpus 2 http://h/").contains(" --threads 2 "), "{}", typed("hey -cpus 2 http://h/"));
+    assert!(typed("hey -cpus 8 -c 3 http://h/").contains(" --connections 3 --threads 3 "));
+}
+
+#[test]
+fn a_load_of_another_seed_says_so() {
+    let is_said = |line| remarks(line, RemarkKind::Differs).iter().any(|remark| remark.contains("seed 1"));
+    for line in [
+        "pgbench db",
+        "pgbench --random-seed=time db",
+        "sysbench oltp_insert run",
+        "sysbench own.lua --rand-seed=0 run",
+    ] {
+        assert!(is_said(line), "{line}");
+    }
+    for line in [
+        "pgbench --random-seed=7 db",
+        "sysbench oltp_insert --rand-seed=7 run",
+        "sysbench oltp_insert cleanup",
+        "wrk http://h/",
+    ] {
+        assert!(!is_said(line), "{line}");
+    }
+}
+
+#[test]
+fn memtiers_keys_and_its_sequence_of_operations_differ() {
+    let has = |line: &str, part: &str| {
+        let remarks = remarks(line, RemarkKind::Differs);
+        remarks.iter().any(|remark| remark.starts_with(&format!("{part}: ")))
+    };
+    for line in [
+        "memtier_benchmark",
+        "memtier_benchmark --key-prefix=a --ratio=0:1",
+        "memtier_benchmark --ratio=1:0 --key-pattern=P:P -n allkeys",
+    ] {
+        assert!(has(line, "keys"), "{line}");
+    }
+    assert!(has("memtier_benchmark", "--ratio") && !has("memtier_benchmark --ratio=0:1", "--ratio"));
+    // These have memtier's own keys.
+    assert!(!has("memtier_benchmark --command 'GET __key__'", "keys"));
+    assert!(has("memtier_benchmark --command 'GET a' --command 'GET b'", "--command-ratio"));
+    assert!(!has("memtier_benchmark --command 'GET a'", "--command-ratio"));
+}
+
+#[test]
+fn a_request_is_sent_again_only_if_the_tool_does_so() {
+    for (line, retry) in [
+        ("memtier_benchmark", Some("0")),
+        ("memtier_benchmark --command PING", Some("0")),
+        ("wrk http://h/", Some("0")),
+        ("hey http://h/", Some("0")),
+        ("oha http://h/", Some("0")),
+        ("ab http://h/", Some("0")),
+        ("pgbench db", Some("0")),
+        ("sysbench oltp_insert run", None),
+    ] {
+        let typed = translate(line).unwrap().typed();
+        assert_eq!(
+            typed.split(" --retry ").nth(1).map(|rest| rest.split(' ').next().unwrap()),
+            retry,
+            "{line}"
+        );
+    }
+    for line in ["sysbench oltp_insert run", "sysbench own.lua run"] {
+        let remarks = remarks(line, RemarkKind::Differs);
+        assert!(remarks.iter().any(|remark| remark.contains("at most 3 times")), "{line}: {remarks:?}");
+    }
+}

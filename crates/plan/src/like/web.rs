@@ -110,6 +110,19 @@ fn closes(draft: &mut Draft, part: &str, is_two: bool) {
     draft.differs(part, "bakeoff does not count the connect time in a request's latency; see connect_ns");
 }
 
+/// Writes that a request is sent once: the other tools count an error and send the next request.
+fn sends_once(draft: &mut Draft) {
+    draft.put("retry", 0);
+}
+
+/// Remarks that the tool has a thread for each CPU.
+fn has_all_cpus(draft: &mut Draft, connections: u64) {
+    if connections > 1 {
+        let text = format!("{} runs on all CPUs, bakeoff on one thread: add --threads N", draft.tool());
+        draft.differs("threads", &text);
+    }
+}
+
 /// Headers as they were given.
 fn headers(draft: &mut Draft, given: &Given<'_>, name: &str) -> Result<(), LikeError> {
     for (header, written) in given.all(name) {

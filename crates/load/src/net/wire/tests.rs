@@ -40,7 +40,34 @@ fn messages_of_any_size_arrive_whole_and_large_rooms_are_given_back() {
         sent.join().unwrap();
         let failure = wire.hear(|_, _| (0, None::<()>)).unwrap_err();
         assert_eq!(failure, closed());
-        assert!(wire.room.bytes.len() <= FREE_BYTES);
+    }
+}
+
+#[test]
+fn a_large_room_stays_for_the_next_long_message_and_is_given_back_after_short_ones() {
+    let _one = held::ONE_TEST.lock();
+    for (theirs, mut wire) in pairs() {
+        // Each message is sent when the one before was read.
+        let mut hear = |size: usize| {
+            let mut other = theirs.try_clone().unwrap();
+            let sends = thread::spawn(move || other.write_all(&vec![1; size]).unwrap());
+            let message =
+                |input: &[u8], _: bool| (input.len() / size * size, (input.len() >= size).then_some(()));
+            wire.hear(message).unwrap();
+            sends.join().unwrap();
+            wire.room.bytes.len()
+        };
+        let large = hear(3 * FREE_BYTES);
+        assert!(large >= 3 * FREE_BYTES);
+        for _ in 0..3 {
+            for _ in 1..UNNEEDED_MAX {
+                assert_eq!(hear(7), large);
+            }
+            assert_eq!(hear(3 * FREE_BYTES), large);
+        }
+        let rooms: Vec<usize> = (0..=UNNEEDED_MAX).map(|_| hear(7)).collect();
+        assert!(rooms[usize::from(UNNEEDED_MAX)] <= FREE_BYTES, "{rooms:?}");
+        theirs.shutdown(std::net::Shutdown::Both).unwrap();
     }
 }
 

@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
             }
         };
         pieces.push(piece.trim_end().to_owned());
-        Ok(Command::Sql { text: StatementText::new(pieces), parameters, keep })
+        Ok(Command::Sql { text: StatementText::new(&pieces), parameters, keep })
     }
 
     /// Notes the names in a quoted text that pgbench would replace if they are variables.

@@ -5,15 +5,18 @@ use crate::like::draft::{Draft, Given, encoded};
 use crate::like::error::LikeError;
 use crate::like::translation::RemarkKind;
 
-/// Writes the target that the options of the driver name.
-pub(super) fn put(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
-    let driver = given.value("db_driver").unwrap_or_else(|| {
-        // Without a driver, sysbench takes the first that it was built with: MySQL.
+/// Name of the driver. Without an option for it, sysbench takes the first that it was built with: MySQL.
+pub(super) fn driver<'a>(given: &Given<'a>) -> &'a str {
+    given.value("db_driver").unwrap_or_else(|| {
         let is_pgsql =
             ["pgsql_host", "pgsql_user", "pgsql_db", "pgsql_port"].iter().any(|name| given.has(name));
         if is_pgsql { "pgsql" } else { "mysql" }
-    });
-    match driver {
+    })
+}
+
+/// Writes the target that the options of the driver name.
+pub(super) fn put(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    match driver(given) {
         "mysql" => mysql(given, draft),
         "pgsql" => pgsql(given, draft),
         other => Err(draft.malformed(format!("--db-driver={other}: expected mysql or pgsql"))),
@@ -82,6 +85,8 @@ fn pgsql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
         let text = "libpq takes the first host that answers; bakeoff spreads its connections over all";
         given.remark(draft, RemarkKind::Missing, &["pgsql_host"], text);
     }
+    let mode = given.last("pgsql_sslmode").map(|(mode, written)| (written, mode));
+    address::tls_of_libpq(draft, host.first().unwrap_or(&""), mode);
     let port: Vec<&str> = given.value("pgsql_port").into_iter().collect();
     let hosts = hosts(&host, &port, draft)?;
     let login = login(given, "pgsql_user", "pgsql_password");

@@ -1,6 +1,6 @@
 //! ab, the benchmark of Apache.
 
-use super::{any_certificate, closes, headers, length, method, target, version};
+use super::{any_certificate, closes, headers, length, method, sends_once, target, version};
 use crate::like::draft::{Draft, Given, seconds};
 use crate::like::error::LikeError;
 use crate::like::options::{Item, Spec, Style, scan, specs};
@@ -25,6 +25,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     any_certificate(draft, transport);
     let connections = given.count("c")?.unwrap_or(1);
     draft.put("connections", connections);
+    sends_once(draft);
     let time = given.read("t", "seconds", seconds)?.filter(|time| !time.is_zero());
     // ab's -t sets the number as well, and so overrides a -n before it.
     let last = given.items().iter().rev().find_map(|item| match item {

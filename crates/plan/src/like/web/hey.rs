@@ -1,6 +1,9 @@
 //! hey.
 
-use super::{REDIRECTS, Transport, any_certificate, body, closes, headers, length, method, target, version};
+use super::{
+    REDIRECTS, Transport, any_certificate, body, closes, has_all_cpus, headers, length, method, sends_once,
+    target, version,
+};
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -26,6 +29,11 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     }
     let workers = given.count("c")?.unwrap_or(50);
     draft.put("connections", workers);
+    match given.count("cpus")? {
+        Some(cpus) => draft.put("threads", cpus.min(workers)),
+        None => has_all_cpus(draft, workers),
+    }
+    sends_once(draft);
     let per_worker = given.read("q", "a rate", |text| text.parse().ok().filter(|n: &f64| *n >= 0.0))?;
     // A rate of 0 is no limit.
     if let Some(per_s) = per_worker.and_then(|per_s| rate(&(per_s * workers as f64).to_string())) {
@@ -50,7 +58,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     }
     request(&given, draft, is_two)?;
     given.remark(draft, RemarkKind::Missing, &["x"], "bakeoff does not support proxies");
-    given.remark(draft, RemarkKind::LeftOut, &["o", "cpus", "more"], "");
+    given.remark(draft, RemarkKind::LeftOut, &["o", "more"], "");
     if !given.has("disable-redirects") {
         draft.differs("redirects", REDIRECTS);
     }

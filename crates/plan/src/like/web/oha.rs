@@ -1,6 +1,6 @@
 //! oha.
 
-use super::{REDIRECTS, body, closes, headers, length, method, target, version};
+use super::{REDIRECTS, body, closes, has_all_cpus, headers, length, method, sends_once, target, version};
 use crate::like::draft::{Draft, Given, duration};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -61,7 +61,10 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let items = scan(draft.tool(), &said.words, OPTIONS, Style::Getopt)?;
     let given = Given::new(&items, draft.tool());
     let transport = target(draft, given.words().next(), given.value("a"))?;
-    draft.put("connections", given.count("c")?.unwrap_or(50));
+    let connections = given.count("c")?.unwrap_or(50);
+    draft.put("connections", connections);
+    has_all_cpus(draft, connections);
+    sends_once(draft);
     let wanted = given.value("http-version");
     let is_two = given.has("http2") || wanted == Some("2");
     version(draft, transport, is_two);

@@ -1,6 +1,6 @@
 //! wrk and wrk2.
 
-use super::{any_certificate, headers, length, target, version};
+use super::{any_certificate, headers, length, sends_once, target, version};
 use crate::like::draft::{Draft, Given, duration, rate};
 use crate::like::error::LikeError;
 use crate::like::options::{Spec, Style, scan, specs};
@@ -36,6 +36,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     }
     draft.put("connections", connections / threads * threads);
     draft.put("threads", threads);
+    sends_once(draft);
     let per_s =
         given.read("rate", "a rate over 0", |text| metric(text).map(|n| n as f64).or_else(|| rate(text)))?;
     if let Some(per_s) = per_s {

@@ -417,6 +417,7 @@ pub(super) struct PreparedReader {
     columns_left: u16,
     ends_left: u16,
     columns: Vec<Column>,
+    has_names: bool,
 }
 
 /// Number of a statement, and the columns of its answers.
@@ -424,8 +425,23 @@ type Described = (u32, Vec<Column>);
 
 impl PreparedReader {
     pub(super) fn new(bytes_max: usize) -> Self {
-        let columns = Vec::new();
-        Self { bytes_max, bytes: 0, id: None, parameters_left: 0, columns_left: 0, ends_left: 0, columns }
+        Self {
+            bytes_max,
+            bytes: 0,
+            id: None,
+            parameters_left: 0,
+            columns_left: 0,
+            ends_left: 0,
+            columns: Vec::new(),
+            has_names: true,
+        }
+    }
+
+    /// Variant that reads no names of columns, into a list whose memory is used again.
+    #[cfg(feature = "lua")]
+    pub(super) fn nameless(bytes_max: usize, mut columns: Vec<Column>) -> Self {
+        columns.clear();
+        Self { columns, has_names: false, ..Self::new(bytes_max) }
     }
 
     /// Reads the next bytes; returns the number of bytes consumed, and the result at the end of the answer.
@@ -469,7 +485,8 @@ impl PreparedReader {
         } else if self.columns_left > 0 {
             self.columns_left -= 1;
             let (name, kind, is_unsigned) = read_column(payload)?;
-            self.columns.push(Column { name: text_of(name), kind, is_unsigned });
+            let name = if self.has_names { text_of(name) } else { String::new() };
+            self.columns.push(Column { name, kind, is_unsigned });
         } else {
             return Err(Broken::Garbled("a prepared statement has more columns than announced"));
         }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use record::load::LoadSettings;
 
-use super::answer::{Broken, Column, Form, Keep, Reader, Wanted};
+use super::answer::{Broken, Column, Form, Keep, PreparedReader, Reader, Wanted};
 use super::codec::{self, Prepared};
 use super::cursor::Cursor;
 use super::refusal::broken_failure;
-use super::server::{CANNOT_BE_PREPARED, MysqlTarget, log_in, prepare, read_unasked, version_name};
+use super::server::{
+    ASIDE_BYTES_MAX, CANNOT_BE_PREPARED, MysqlTarget, describe, log_in, read_unasked, version_name,
+};
 use crate::connection::{Cut, Failure, FailureClass, Idle};
 use crate::driver::Driver;
 use crate::driver::sql::scripted;
@@ -51,6 +53,8 @@ impl Server for LuaServer {
             reader: Reader::new(self.answer_bytes_max),
             request: Vec::new(),
             statements: Vec::new(),
+            spare: Vec::new(),
+            sql: String::new(),
             columns: Vec::new(),
         }))
     }
@@ -67,6 +71,10 @@ struct MysqlClient {
     request: Vec<u8>,
     /// `None` for a closed statement.
     statements: Vec<Option<Prepared>>,
+    /// Closed statements, whose memory the next ones use.
+    spare: Vec<Prepared>,
+    /// Buffer for a statement's text.
+    sql: String,
     /// Columns of the answer to a statement sent as text.
     columns: Vec<Column>,
 }
@@ -76,7 +84,7 @@ impl MysqlClient {
     ///
     /// - `statement`: the prepared statement that the request executes.
     fn exchange(&mut self, statement: Option<usize>, rows: &mut Rows) -> Result<(), Refused> {
-        let Self { wire, reader, request, statements, columns } = self;
+        let Self { wire, reader, request, statements, columns, .. } = self;
         rows.clear();
         reader.begin();
         let prepared = statement.and_then(|number| statements[number].as_mut());
@@ -120,8 +128,12 @@ impl Client for MysqlClient {
     }
 
     fn prepare(&mut self, statement: &StatementText) -> Result<usize, Refused> {
-        let sql = statement.with_marks(|_| "?".to_owned());
-        let prepared = prepare(&mut self.wire, &sql).map_err(refused)?;
+        statement.write_marks(&mut self.sql, |_, sql| sql.push('?'));
+        let mut prepared = self.spare.pop().unwrap_or_else(|| Prepared::new(0, Vec::new()));
+        let reader = PreparedReader::nameless(ASIDE_BYTES_MAX, std::mem::take(&mut prepared.columns));
+        let described = describe(&mut self.wire, &self.sql, &mut self.request, reader);
+        (prepared.id, prepared.columns) = described.map_err(refused)?;
+        prepared.forget_types();
         let free = self.statements.iter().position(Option::is_none);
         let Some(number) = free else {
             self.statements.push(Some(prepared));
@@ -149,6 +161,7 @@ impl Client for MysqlClient {
             codec::write_close(prepared.id, &mut self.request);
             // The server does not answer. If the connection is broken, the next statement finds that.
             let _ = self.wire.send(&self.request);
+            self.spare.push(prepared);
         }
     }
 

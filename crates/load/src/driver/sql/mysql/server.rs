@@ -2,7 +2,7 @@
 
 use record::target::Target;
 
-use super::answer::{self, Broken};
+use super::answer::{self, Broken, Column, PreparedReader};
 use super::codec::{self, Prepared};
 use super::login::{self, Credentials};
 use super::refusal::broken_failure;
@@ -109,10 +109,20 @@ pub(super) fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
 
 /// Prepares a statement; blocks.
 pub(super) fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
-    let mut request = Vec::new();
-    codec::write_prepare(sql, &mut request);
-    wire.send(&request)?;
-    let mut reader = answer::PreparedReader::new(ASIDE_BYTES_MAX);
-    let (id, columns) = wire.hear(|input, _| reader.hear(input))??;
+    let (id, columns) = describe(wire, sql, &mut Vec::new(), PreparedReader::new(ASIDE_BYTES_MAX))?;
     Ok(Prepared::new(id, columns))
+}
+
+/// Prepares a statement, and returns its number and the columns of its answers; blocks.
+///
+/// - `request`: buffer for the request.
+pub(super) fn describe(
+    wire: &mut Wire,
+    sql: &str,
+    request: &mut Vec<u8>,
+    mut reader: PreparedReader,
+) -> Result<(u32, Vec<Column>), Broken> {
+    codec::write_prepare(sql, request);
+    wire.send(request)?;
+    wire.hear(|input, _| reader.hear(input))?
 }

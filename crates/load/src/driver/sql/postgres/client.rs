@@ -1,5 +1,6 @@
 //! Connections of scripts in Lua to PostgreSQL.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use record::load::LoadSettings;
@@ -42,6 +43,8 @@ impl Server for LuaServer {
             request: Vec::new(),
             ready: Ready::Idle,
             statements: Vec::new(),
+            sql: String::new(),
+            described: Rows::default(),
             no_names: Vec::new(),
         }))
     }
@@ -60,6 +63,9 @@ struct PostgresClient {
     /// Fields in the answer to each statement, 0 if it has no rows; indexed by the statement's number. `None`
     /// for a closed statement.
     statements: Vec<Option<usize>>,
+    /// Buffers for a statement's text, and for the description of its answer.
+    sql: String,
+    described: Rows,
     /// Names of columns, which are not stored.
     no_names: Vec<String>,
 }
@@ -117,12 +123,18 @@ impl Client for PostgresClient {
     fn prepare(&mut self, statement: &StatementText) -> Result<usize, Refused> {
         let free = self.statements.iter().position(Option::is_none);
         let number = free.unwrap_or(self.statements.len());
-        let sql = statement.with_marks(|number| format!("${number}"));
-        codec::write_prepare(number, &sql, &mut self.request).map_err(unsendable)?;
-        let mut described = Rows::default();
-        self.exchange(0, &mut described)?;
+        statement.write_marks(&mut self.sql, |number, sql| {
+            // Writing to a string cannot fail.
+            let _ = write!(sql, "${number}");
+        });
+        codec::write_prepare(number, &self.sql, &mut self.request).map_err(unsendable)?;
+        let mut described = std::mem::take(&mut self.described);
+        let outcome = self.exchange(0, &mut described);
+        let fields = described.set().map_or(0, |set| set.fields);
+        self.described = described;
+        outcome?;
         self.statements.resize(self.statements.len().max(number + 1), None);
-        self.statements[number] = Some(described.set().map_or(0, |set| set.fields));
+        self.statements[number] = Some(fields);
         Ok(number)
     }
 
