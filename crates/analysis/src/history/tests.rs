@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use record::run::RunId;
 
 use super::divisive::changes;
