@@ -78,7 +78,8 @@ impl Tree {
     }
 
     /// Whether this process may write here. In a folder of another user, names may be links to any file,
-    /// through which root could write: root refuses.
+    /// through which root could write: root refuses. A user who can rename a folder on the way can put another
+    /// in its place.
     pub(crate) fn is_written_by_us(&self) -> bool {
         // A link must belong to root too.
         let is_roots = |folder: PathBuf| {
@@ -89,6 +90,7 @@ impl Tree {
         self.is_trusted
             || !geteuid().is_root()
             || [self.root.clone(), self.runs(), self.bakeoffs()].into_iter().all(is_roots)
+                && is_reached_by_root_alone(&self.root)
     }
 
     /// Whether the index may be a file. SQLite follows links at the names of its files, so no other user may
@@ -109,6 +111,25 @@ impl Tree {
         let path = self.root.join(".folders.lock");
         lock::wait(&path, Hold::Alone).map_err(ArchiveError::writing(&path))
     }
+}
+
+/// Whether only root can change where a path leads: every folder on the way, also behind links, is root's and
+/// writable by root alone, or sticky.
+fn is_reached_by_root_alone(path: &Path) -> bool {
+    let is_fixed = |folder: &Path| {
+        fs::symlink_metadata(folder).map_or_else(
+            |why| why.kind() == io::ErrorKind::NotFound,
+            |found| {
+                let is_shared = found.is_dir() && found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
+                found.uid() == 0 && !is_shared
+            },
+        )
+    };
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let Some(there) = path.ancestors().find(|folder| folder.exists()) else { return false };
+    let Ok(real) = fs::canonicalize(there) else { return false };
+    let on_the_way = real.ancestors().skip(usize::from(there == path));
+    path.ancestors().skip(1).chain(on_the_way).all(is_fixed)
 }
 
 /// `.<ulid>.partial` next to `folder`.

@@ -54,9 +54,10 @@ pub enum ArchiveError {
         /// Folder.
         path: PathBuf,
     },
-    /// The archive belongs to another user, and this process is root.
-    #[error("{} belongs to another user, whose links could redirect root's writes: run as that user, or \
-         choose another folder with --archive; `bakeoff resume` also accepts --trust", path.display())]
+    /// The archive or a folder on the way belongs to another user, and this process is root.
+    #[error("{} belongs to another user, or another user can change a folder on the way to it; links could \
+         redirect root's writes: run as that user, or choose another folder with --archive; `bakeoff resume` also \
+         accepts --trust", path.display())]
     OfAnother {
         /// Folder.
         path: PathBuf,

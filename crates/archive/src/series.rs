@@ -53,6 +53,9 @@ const ROWS_MIN: usize = 1 << 20;
 const ROWS_PER_BYTE_MAX: usize = 4;
 /// Maximum bytes of text in one column of a group: a few times those of ours.
 const TEXT_BYTES_MAX: usize = 64 << 20;
+/// Maximum bytes of text of all samples of a file, and those that each row adds: names of ours have up to 40.
+const TEXT_IN_ALL_MIN: usize = 128 << 20;
+const TEXT_PER_ROW: usize = 40;
 /// Host name of a machine that did not report one.
 const HOST: &str = "localhost";
 
@@ -158,11 +161,19 @@ pub(crate) fn samples<W: Write + Send>(
 
 /// Samples of a `series.parquet`, in the order of writing.
 pub(crate) fn read_samples(bytes: &Bytes) -> Result<Vec<Sample>, Wrong> {
-    let mut samples = Vec::new();
+    let (mut samples, mut text_bytes) = (Vec::new(), 0);
     for_each_group(bytes, |group, rows| {
         let t_ms = read_whole(group, 0, rows)?;
-        let (hosts, names, labels) =
-            (read_text(group, 1, rows)?, read_text(group, 2, rows)?, read_text(group, 3, rows)?);
+        let text_max = TEXT_IN_ALL_MIN + (samples.len() + rows) * TEXT_PER_ROW;
+        let mut read = |column| {
+            let texts = read_text(group, column, rows)?;
+            text_bytes += texts.iter().map(String::len).sum::<usize>();
+            if text_bytes <= text_max {
+                return Ok(texts);
+            }
+            Err(Wrong(format!("it holds more than {text_max} bytes of text")))
+        };
+        let (hosts, names, labels) = (read(1)?, read(2)?, read(3)?);
         let values = read_real(group, 4, rows)?;
         let rows = t_ms.into_iter().zip(hosts).zip(names).zip(labels).zip(values);
         samples.extend(rows.map(|((((t_ms, host), name), labels), value)| Sample {

@@ -374,6 +374,29 @@ fn nobody_overwrites_nothing_of_roots_and_reads_nothing_of_its_archive() {
         let found = fs::symlink_metadata(shared.join(file)).unwrap();
         assert!(found.is_file() && found.uid() == 0, "{file}");
     }
+    // An archive of root, in a folder where another user can put another in its place.
+    fs::create_dir(shared.join("roots")).unwrap();
+    let refused = lab.run(&[&["--archive", &at("roots")], &LOAD[..]].concat());
+    assert_eq!(refused.code, Some(6), "{}", refused.err);
+    assert!(refused.err.contains("another user can change a folder on the way"), "{}", refused.err);
+    // Files for packages: links, a pipe, and a link in place of their folder.
+    as_nobody(&format!(
+        "cd {s} && mkdir made-by-us else && cd made-by-us && ln -s {v} bakeoff.bash && mkfifo _bakeoff && \
+         ln -s {s}/else man1",
+        s = shared.display(),
+        v = victim.display()
+    ));
+    assert_eq!(lab.run(&["generate", "files", &at("made-by-us")]).code, Some(6));
+    fs::remove_file(shared.join("made-by-us/man1")).unwrap();
+    let generated = lab.run(&["generate", "files", &at("made-by-us")]);
+    assert_eq!(generated.code, Some(0), "{}", generated.err);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(fs::symlink_metadata(shared.join("made-by-us/_bakeoff")).unwrap().is_file());
+    assert_eq!(fs::read_dir(shared.join("else")).unwrap().count(), 0);
+    // A pipe that nothing writes to.
+    as_nobody(&format!("mkfifo {}/waits.html", shared.display()));
+    let refused = lab.run(&["report", "--verify", &at("waits.html")]);
+    assert!(refused.code == Some(2) && refused.err.contains("a pipe of another user"), "{}", refused.err);
     let seen = as_nobody(&format!("ls -R {0}; cat {0}/index.sqlite", lab.path("archive").display()));
     assert!(seen.contains("Permission denied") && !seen.contains("manifest"), "{seen}");
 }

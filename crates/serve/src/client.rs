@@ -20,6 +20,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use crate::error::ServeError;
+use crate::identity::is_ours;
 use crate::place::{Server, host_of, with_port};
 use crate::tls;
 
@@ -27,6 +28,9 @@ use crate::tls;
 const TIME: Duration = Duration::from_mins(1);
 /// Pause before a submission is repeated after a lost answer.
 const SUBMIT_AGAIN: Duration = Duration::from_millis(500);
+/// Why a token was not sent.
+const TOKEN_KEPT: &str = "the process that listens there belongs to another user, or its user is unknown: the token is \
+                          not sent; use the server's unix socket or https";
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -77,7 +81,7 @@ impl Client {
             Monotonic.now_ns().saturating_add(u64::try_from(self.time.as_nanos()).unwrap_or(u64::MAX));
         let mut is_lost = false;
         loop {
-            match self.send("POST", "/api/v1/queue", Some(&document)) {
+            match self.ask_serve("POST", "/api/v1/queue", Some(&document)) {
                 // Without a server, the first try has sent nothing.
                 Err(ServeError::Unreachable { server, source }) if is_lost || may_have_arrived(&source) => {
                     if Monotonic.now_ns() >= until_ns {
@@ -97,7 +101,7 @@ impl Client {
     ///
     /// The server cannot be reached, or refuses.
     pub fn entries(&self) -> Result<Value, ServeError> {
-        self.send("GET", "/api/v1/queue", None)
+        self.ask_serve("GET", "/api/v1/queue", None)
     }
 
     /// The document of an entry.
@@ -106,7 +110,7 @@ impl Client {
     ///
     /// The server cannot be reached, or has no such entry.
     pub fn entry(&self, id: &str) -> Result<Value, ServeError> {
-        self.send("GET", &format!("/api/v1/queue/{}", segment(id)), None)
+        self.ask_serve("GET", &format!("/api/v1/queue/{}", segment(id)), None)
     }
 
     /// Pauses, continues or cancels an entry; returns it.
@@ -117,12 +121,19 @@ impl Client {
     ///
     /// The server cannot be reached, or refuses.
     pub fn act(&self, id: &str, action: &str) -> Result<Value, ServeError> {
-        self.send("POST", &format!("/api/v1/queue/{}/{action}", segment(id)), Some(&json!({})))
+        self.ask_serve("POST", &format!("/api/v1/queue/{}/{action}", segment(id)), Some(&json!({})))
     }
 
     /// Sends a document.
     pub(crate) fn post(&self, path: &str, document: &Value) -> Result<Value, ServeError> {
         self.send("POST", path, Some(document))
+    }
+
+    /// Sends a request whose answer is an entry or the queue.
+    fn ask_serve(&self, method: &str, path: &str, document: Option<&Value>) -> Result<Value, ServeError> {
+        let value = self.send(method, path, document)?;
+        let is_answer = value["id"].is_string() || value["entries"].is_array();
+        is_answer.then_some(value).ok_or_else(|| ServeError::Foreign { server: self.server.to_string() })
     }
 
     fn send(&self, method: &str, path: &str, document: Option<&Value>) -> Result<Value, ServeError> {
@@ -152,7 +163,11 @@ impl Client {
             match &self.server {
                 Server::Unix(path) => ask(local(path).await?, request).await,
                 Server::Http { authority } => {
-                    ask(TcpStream::connect(with_port(authority, 80)).await?, request).await
+                    let stream = TcpStream::connect(with_port(authority, 80)).await?;
+                    if self.token.is_some() && !is_ours(stream.peer_addr()?, stream.local_addr()?) {
+                        return Err(io::Error::new(io::ErrorKind::PermissionDenied, TOKEN_KEPT));
+                    }
+                    ask(stream, request).await
                 }
                 Server::Https { authority } => {
                     let stream = TcpStream::connect(with_port(authority, 443)).await?;
@@ -293,6 +308,46 @@ mod tests {
         assert!(matches!(refused, ServeError::Refused { status: 307, .. }), "{refused}");
         got.join().unwrap();
         assert_eq!(other.accept().map(drop).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn an_answer_of_another_program_is_no_entry() {
+        for body in ["not json", "{}", "[]", "{\"id\":7}"] {
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let (client, _) = with_server(&[Box::leak(answer.into())]);
+            let told = client.act("x", "pause").unwrap_err();
+            assert!(matches!(told, ServeError::Foreign { .. }), "{body}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_sent_to_a_server_of_this_user() {
+        let entry = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"id\":\"x\"}";
+        let (client, got) = with_server(&[entry]);
+        let client = Client { token: Some("a-token-of-twenty-letters".into()), ..client };
+        assert_eq!(client.act("x", "pause").unwrap()["id"], "x");
+        got.join().unwrap();
+    }
+
+    #[test]
+    fn a_token_is_not_sent_to_another_users_listener() {
+        use nix::unistd::{Uid, geteuid, setfsuid};
+        if !geteuid().is_root() {
+            return eprintln!("skipped: only root can be another user too");
+        }
+        // A socket belongs to the user for files of the thread that makes it.
+        setfsuid(Uid::from_raw(65_534));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        setfsuid(Uid::from_raw(0));
+        let server = Server::Http { authority: listener.local_addr().unwrap().to_string() };
+        let client = Client::new(server, Some("a-token-of-twenty-letters".into()), None).unwrap();
+        let told = client.entries().unwrap_err();
+        let ServeError::Unreachable { source, .. } = &told else { panic!("{told}") };
+        assert!(source.to_string().contains("belongs to another user"), "{source}");
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).unwrap();
+        assert!(got.is_empty(), "{}", String::from_utf8_lossy(&got));
     }
 
     #[test]

@@ -91,6 +91,12 @@ pub enum ServeError {
         /// Error of the system.
         source: io::Error,
     },
+    /// The answer is not one of `bakeoff serve`.
+    #[error("{server} answered with something else than an entry or a queue: it is not `bakeoff serve`")]
+    Foreign {
+        /// The server.
+        server: String,
+    },
     /// The server answered with an error.
     #[error("{text}")]
     Refused {

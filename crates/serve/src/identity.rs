@@ -290,8 +290,37 @@ struct Owner {
     inode: u64,
 }
 
-/// State of an established connection in the table.
+/// Whether the server of a loopback connection is a process of root or of this user.
+///
+/// A connection that the server has not accepted yet has no owner in the kernel's table. Then every process
+/// that listens on the port must be one of these.
+///
+/// - `server`, `own`: the two ends of the connection.
+pub(crate) fn is_ours(server: SocketAddr, own: SocketAddr) -> bool {
+    let is_trusted = |uid: u32| uid == 0 || uid == geteuid().as_raw();
+    uid_of(server, own).map_or_else(
+        || {
+            let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+            let listeners: Vec<u32> =
+                tables.iter().flatten().flat_map(|table| listeners_in(table, server.port())).collect();
+            !listeners.is_empty() && listeners.into_iter().all(is_trusted)
+        },
+        is_trusted,
+    )
+}
+
+/// States of sockets in the table.
 const ESTABLISHED: &str = "01";
+const LISTENS: &str = "0A";
+
+/// Users of the sockets that listen on a port.
+fn listeners_in(table: &str, port: u16) -> Vec<u32> {
+    let port = format!(":{port:04X}");
+    let lines = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found = lines.filter(|words| words.len() > 9 && words[3] == LISTENS && words[1].ends_with(&port));
+    // A user that cannot be read is not trusted.
+    found.map(|words| words[7].parse().unwrap_or(u32::MAX)).collect()
+}
 
 fn owner_in(table: &str, peer: SocketAddr, own: SocketAddr) -> Option<Owner> {
     let (peer, own) = (in_table(peer), in_table(own));
@@ -397,6 +426,8 @@ mod tests {
         let uid_in = |table: &str, peer| owner_in(table, peer, own).map(|owner| owner.uid);
         assert_eq!(uid_in(table, peer), Some(1000), "the other end, not ours");
         assert_eq!(uid_in(table, "127.0.0.1:45475".parse().unwrap()), None);
+        assert_eq!(listeners_in(table, 8420), [5]);
+        assert!(listeners_in(table, 45474).is_empty(), "it does not listen");
         // Closed by its user: the kernel names no inode, and uid 0, which is root's.
         let closed = "02 00000000:00000000 00:00000000 00000000     0        0 0";
         for state in ["01", "04", "05", "06"] {

@@ -1,6 +1,9 @@
 //! Dictionaries: content that frames refer to and that is not in the file.
 
 use crate::Error;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Dictionary made by `zstd --train`: common content of many small files.
@@ -14,8 +17,30 @@ pub struct Dictionary {
 
 /// First bytes of every dictionary made by zstd.
 const MAGIC: [u8; 4] = 0xEC30_A437_u32.to_le_bytes();
+/// Largest file of a dictionary that is read. `zstd --train` writes 110 KiB unless told otherwise.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 impl Dictionary {
+    /// Reads the file that zstd wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if it cannot be read or has more than 64 MiB, [`Error::Dictionary`] if it is not a
+    /// dictionary, or a damaged one.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let (mut file, mut bytes) = (File::open(path)?, Vec::new());
+        file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut bytes)?;
+        if bytes != MAGIC {
+            return Err(Error::Dictionary);
+        }
+        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let why = "it has more than 64 MiB, the limit of a dictionary";
+            return Err(io::Error::new(ErrorKind::FileTooLarge, why).into());
+        }
+        Self::new(bytes)
+    }
+
     /// Creates a dictionary from the whole file that zstd wrote.
     ///
     /// # Errors

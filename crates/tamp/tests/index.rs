@@ -317,3 +317,17 @@ fn a_bgzf_block_hides_no_bytes_between_its_end_and_the_stated_one() {
     fs::write(scratch.path("x.gz"), junk).unwrap();
     scratch.fails("-t x.gz", 1, "BGZF");
 }
+
+#[test]
+fn an_entry_over_two_frames_hides_nothing() {
+    let content: Vec<u8> = (0..2_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let mut file = [stock_frame(&content[..1_000]), stock_frame(&content[1_000..])].concat();
+    for number in [0x184D_2A5E, 8 + 9, u32::try_from(file.len()).unwrap(), 1_000, 1] {
+        file.extend(number.to_le_bytes());
+    }
+    file.push(0);
+    file.extend(0x8F92_EAB1_u32.to_le_bytes());
+    check_access(&file, &content).unwrap();
+    let listed = tamp::list(Cursor::new(&file), &ReadOptions::new(1)).unwrap();
+    assert_eq!(listed.content_bytes, 2_000, "the table states 1,000");
+}

@@ -232,3 +232,16 @@ fn root_the_output_of_another_groups_file_gives_group_and_others_what_both_had()
         assert_eq!(found, expected, "{mode:o}: {found:o}");
     }
 }
+
+#[test]
+fn a_dictionary_is_known_by_its_first_bytes_and_has_a_limit() {
+    let scratch = Scratch::new();
+    // Sparse: it takes no space on the disk, and would take its size in memory.
+    let file = fs::File::create(scratch.path("big")).unwrap();
+    file.set_len(3 << 30).unwrap();
+    let refused = scratch.command("-c -D big").stdin(Stdio::null()).output().unwrap();
+    assert!(!refused.status.success() && text(&refused.stderr).contains("not a dictionary"), "{refused:?}");
+    std::os::unix::fs::FileExt::write_all_at(&file, &0xEC30_A437_u32.to_le_bytes(), 0).unwrap();
+    let refused = scratch.command("-c -D big").stdin(Stdio::null()).output().unwrap();
+    assert!(!refused.status.success() && text(&refused.stderr).contains("more than 64 MiB"), "{refused:?}");
+}

@@ -1,6 +1,7 @@
 //! Values of the runs of an archive, with the series that each belongs to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use record::bakeoff::{Bakeoff, Levels, Metric};
 use record::commands::{Comparison, Phase, Turn};
@@ -168,14 +169,18 @@ pub fn of_import(run: &Run) -> Observations {
     let imported_unix_ns = imported_unix_ns(run);
     let mut found = Observations { imported_unix_ns, ..Observations::default() };
     let is_table = run.environment.fact("import.tool") == Some("csv");
+    let mut of_all = facts(&run.header, &run.environment);
+    of_all.retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
+    // Values with the same labels share their facts: a file of one setting has a million.
+    let mut shared: HashMap<&str, Arc<BTreeMap<String, String>>> = HashMap::new();
     for sample in &run.series {
         let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
         let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
-        let mut facts = facts(&run.header, &run.environment);
-        facts
-            .retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
-        let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL && *name != UNIT_LABEL);
-        facts.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        let facts = shared.entry(&sample.labels).or_insert_with(|| {
+            let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL && *name != UNIT_LABEL);
+            let own = own.map(|(name, value)| (name.clone(), value.clone()));
+            Arc::new(of_all.clone().into_iter().chain(own).collect())
+        });
         // Earlier imports hold the number in the unit of the file.
         let (value, unit) = in_base_unit(sample.value, labels.get(UNIT_LABEL).map_or("", String::as_str));
         let is_ours = !is_table && matches!(sample.name.as_str(), "time" | "cpu-time");
@@ -194,7 +199,7 @@ pub fn of_import(run: &Run) -> Observations {
                 version: [VERSION_LABEL, "version", "run"].iter().find_map(|name| labels.get(*name)).cloned(),
                 value,
                 interval: Err(Missing::because("an import has no interval")),
-                facts,
+                facts: facts.clone(),
             },
         });
     }
@@ -235,7 +240,7 @@ impl Observations {
                 version: header.labels.get(VERSION_LABEL).cloned(),
                 value,
                 interval,
-                facts,
+                facts: Arc::new(facts),
             },
         });
     }

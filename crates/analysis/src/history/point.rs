@@ -1,6 +1,7 @@
 //! Values, and the series that they belong to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use record::metric::Metric;
 use record::missing::Maybe;
@@ -20,7 +21,7 @@ pub struct Point {
     /// Interval of the value.
     pub interval: Maybe<(f64, f64)>,
     /// Facts of the run by name: machine, versions, plan, labels.
-    pub facts: BTreeMap<String, String>,
+    pub facts: Arc<BTreeMap<String, String>>,
 }
 
 /// Time, version, and labels of the run: they tell the values of a series apart. Of several values with one

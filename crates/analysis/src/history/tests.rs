@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use record::run::RunId;
 
 use super::divisive::changes;
@@ -122,7 +124,7 @@ fn an_interval_holds_its_difference_as_often_as_it_says() {
 }
 
 fn point(at_s: u64, value: f64, facts: &[(&str, &str)]) -> Observed {
-    let facts = facts.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let facts = Arc::new(facts.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect());
     Observed {
         key: Key { metric: "p99".into(), subject: "x".into(), host: "h".into(), numbers: Numbers::Ours },
         point: Point {

@@ -1,11 +1,15 @@
 //! `bakeoff generate`: files for packagers, generated from the definition of the command line.
 
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use nix::fcntl::OFlag;
 use record::nearest::did_you_mean;
 
 use crate::cli::Cli;
@@ -81,10 +85,17 @@ fn completions(shell: Shell, definition: &mut clap::Command) -> Vec<u8> {
 
 fn files(folder: &Path, definition: &mut clap::Command) -> anyhow::Result<()> {
     let write = |path: PathBuf, text: &[u8]| {
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+        archive::whole_file::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
     let man = folder.join("man1");
     std::fs::create_dir_all(&man).with_context(|| format!("creating {}", man.display()))?;
+    // Another user's link in its place would lead root to any folder.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits())
+        .open(&man);
+    let opened = opened.with_context(|| format!("writing into {}", man.display()))?;
+    let man = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
     let pages = definition.get_subcommands().filter(|page| page.get_name() != "help");
     for page in std::iter::once(&*definition).chain(pages) {
         let name = match page.get_name() {

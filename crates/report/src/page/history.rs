@@ -214,7 +214,7 @@ mod tests {
             version: None,
             value: 0.004 + 0.001 * i as f64,
             interval: Err(Missing::because("one value")),
-            facts: std::collections::BTreeMap::new(),
+            facts: std::sync::Arc::default(),
         };
         let drawn = |numbers| {
             let key = Key { metric: "p99".into(), subject: "s".into(), host: "h".into(), numbers };

@@ -31,8 +31,11 @@ fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Er
         }
         let header = frame_header(hops.show(entry.at, zst::HEADER_BYTES_MAX)?, dictionary_id);
         // tamp writes an end frame before its table; without one the file is unfinished.
-        Ok(header
-            .is_some_and(|header| !header.is_own && header.content_bytes == Some(entry.content_bytes.into())))
+        let fits =
+            |header: &zst::Header| !header.is_own && header.content_bytes == Some(entry.content_bytes.into());
+        let Some(header) = header.filter(fits) else { return Ok(false) };
+        // An entry over two frames would hide the content of the second.
+        Ok(frame_bytes(hops, entry.at, &header)? == Some(entry.bytes))
     })?;
     Ok(index.map(Index::with_blocks_counted))
 }

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tamp::{BLOCK_BYTES_MAX, Dictionary, Format, FrameOptions, Level, Options, ReadOptions, Suffix};
+use tamp::{BLOCK_BYTES_MAX, Dictionary, Error, Format, FrameOptions, Level, Options, ReadOptions, Suffix};
 
 /// Largest file for `--patch-from`: the format's largest window.
 const REFERENCE_BYTES_MAX: u64 = 2 << 30;
@@ -279,11 +279,14 @@ impl Args {
         args.reading.memory_bytes = args.memory_bytes(is_typed("memory"));
         if let Some(path) = &args.dictionary {
             let context = |what: String| printable(&format!("-D {}: {what}", path.display()));
-            let bytes = std::fs::read(path)
-                .map_err(|error| command.error(ErrorKind::Io, context(error.to_string())))?;
-            let dictionary = Dictionary::new(bytes);
-            let dictionary = dictionary
-                .map_err(|error| command.error(ErrorKind::ValueValidation, context(error.to_string())));
+            let dictionary = Dictionary::read(path).map_err(|error| {
+                let kind = if matches!(error, Error::Dictionary) {
+                    ErrorKind::ValueValidation
+                } else {
+                    ErrorKind::Io
+                };
+                command.error(kind, context(error.to_string()))
+            });
             args.reading.dictionary = Some(dictionary?);
         }
         for (path, option) in [(&args.patch_from, "--patch-from"), (&args.dictionary, "-D")] {
