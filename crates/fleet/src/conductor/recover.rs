@@ -113,9 +113,7 @@ pub fn recover(
                 conductor.read_lines(index, TRIES).await;
             }
         }
-        let record = merged(&conductor, &found, &clocks, tell)?;
-        conductor.remove_stream().await;
-        Ok::<_, FleetError>(record)
+        merged(&conductor, &found, &clocks, tell)
     })?;
     let Start { monotonic_ns, unix_ns, .. } = found[0].start;
     let spools = Spools::new(runtime, conductor);
