@@ -133,6 +133,7 @@ impl Spools {
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;
+            remove_stream(&client, &run).await;
         });
     }
 }
@@ -285,7 +286,11 @@ impl Conductor<'_> {
 
     /// Removes the stream. The agents' spools still have its lines.
     pub(super) async fn remove_stream(&self) {
-        let stream = async_nats::jetstream::new(self.client.clone());
-        let _ = tokio::time::timeout(ANSWER, stream.delete_stream(wire::stream(&self.fleet.run))).await;
+        remove_stream(&self.client, &self.fleet.run).await;
     }
+}
+
+async fn remove_stream(client: &Client, run: &str) {
+    let stream = async_nats::jetstream::new(client.clone());
+    let _ = tokio::time::timeout(ANSWER, stream.delete_stream(wire::stream(run))).await;
 }

@@ -113,9 +113,7 @@ pub fn recover(
                 conductor.read_lines(index, TRIES).await;
             }
         }
-        let record = merged(&conductor, &found, &clocks, tell)?;
-        conductor.remove_stream().await;
-        Ok::<_, FleetError>(record)
+        merged(&conductor, &found, &clocks, tell)
     })?;
     let Start { monotonic_ns, unix_ns, .. } = found[0].start;
     let spools = Spools::new(runtime, conductor);
@@ -143,7 +141,7 @@ async fn find(client: &Client, hellos: &[Hello], run: &str) -> Result<Vec<Found>
     }
     let mut found = Vec::new();
     for (owner, (via, spool, boot)) in by_owner {
-        let other = (via.agent != owner).then(|| owner.clone());
+        let other = (via.agent != owner).then_some(owner.as_str());
         let bytes = read_whole(client, &via.agent, other, run, SpoolFile::Start).await;
         let start: Start = serde_json::from_slice(&bytes).map_err(|_| FleetError::Absent {
             agent: owner.clone(),
@@ -166,14 +164,18 @@ async fn find(client: &Client, hellos: &[Hello], run: &str) -> Result<Vec<Found>
 async fn read_whole(
     client: &Client,
     agent: &str,
-    owner: Option<String>,
+    owner: Option<&str>,
     run: &str,
     file: SpoolFile,
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() <= MESSAGE_BYTES_MAX {
-        let order =
-            Order::Read { run: run.to_owned(), file, offset: bytes.len() as u64, owner: owner.clone() };
+        let order = Order::Read {
+            run: run.to_owned(),
+            file,
+            offset: bytes.len() as u64,
+            owner: owner.map(str::to_owned),
+        };
         match office::ask_bytes(client, agent, None, order).await {
             Ok(more) if !more.is_empty() => bytes.extend_from_slice(&more),
             _ => break,

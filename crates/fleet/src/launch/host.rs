@@ -233,9 +233,10 @@ fn await_ready(child: &mut Child, socket: &UnixDatagram) -> Result<(), ()> {
     let deadline_ns = Monotonic.now_ns() + READY_NS;
     let mut message = [0; 64];
     while Monotonic.now_ns() < deadline_ns {
-        match socket.recv(&mut message) {
-            Ok(length) if message[..length].starts_with(b"READY=1") => return Ok(()),
-            _ => {}
+        if let Ok(length) = socket.recv(&mut message)
+            && message[..length].starts_with(b"READY=1")
+        {
+            return Ok(());
         }
         if child.try_wait().map_err(drop)?.is_some() {
             return Err(());
