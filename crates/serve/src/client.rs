@@ -331,6 +331,8 @@ mod tests {
 
     #[test]
     fn a_token_is_not_sent_to_another_users_listener() {
+        use std::io::Read as _;
+
         use nix::unistd::{Uid, geteuid, setfsuid};
         if !geteuid().is_root() {
             return eprintln!("skipped: only root can be another user too");
