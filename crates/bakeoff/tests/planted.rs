@@ -6,7 +6,7 @@ mod lab;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// Gives a file, a folder or a link itself to the attacker.
 fn give(path: &Path) {
-    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
 }
 
 fn folder(path: PathBuf) -> PathBuf {
@@ -63,7 +63,7 @@ fn root_writes_no_file_through_another_users_link_to_a_database() {
         for ending in ["", "-journal", "-wal"] {
             let link = nob.join(format!("b.db{ending}"));
             symlink(victim, &link).unwrap();
-            std::os::unix::fs::lchown(&link, Some(owner), Some(owner)).unwrap();
+            lchown(&link, Some(owner), Some(owner)).unwrap();
             if owner == NOBODY || ending.is_empty() {
                 let ended = load_of(&lab, &sqlite(&nob.join("b.db")));
                 assert_ne!(ended.code, Some(0), "{owner} {ending}: {}", ended.out);
@@ -101,45 +101,8 @@ fn root_opens_no_database_of_another_user() {
     assert!(fs::read(&database).unwrap() == before);
 }
 
-#[test]
-fn a_trigger_of_a_database_costs_a_bounded_amount_of_memory() {
-    let lab = Lab::new();
-    let mut large = String::new();
-    for column in 0..24 {
-        large.push_str(if column == 0 { "" } else { ", " });
-        large.push_str(&format!("hex(zeroblob(30000000)) AS c{column}"));
-    }
-    let all: Vec<String> = (0..24).map(|column| format!("length(c{column})")).collect();
-    let many = format!("WITH t AS MATERIALIZED (SELECT {large}) SELECT {} FROM t", all.join("+"));
-    for (name, costs) in [("one", "SELECT length(hex(zeroblob(400000000)))"), ("many", many.as_str())] {
-        let path = lab.path(name);
-        let target = sqlite(&path);
-        assert_eq!(lab.run(&["prepare", &target, "--rows", "100"]).code, Some(0));
-        let database = rusqlite::Connection::open(&path).unwrap();
-        let sql = format!("CREATE TRIGGER cost BEFORE UPDATE ON sbtest1 BEGIN {costs}; END");
-        database.execute_batch(&sql).unwrap();
-        drop(database);
-        let ended = lab.run(&[
-            "load", &target, "--rows", "100", "--workload", "oltp-update-index", "--events", "3", "--rate", "10",
-            "--warmup", "0", "--observe", "none",
-        ]);
-        assert!(ended.err.contains("too big") || ended.err.contains("out of memory"), "{}", ended.err);
-        let peak_kib = peak_of_children_kib();
-        assert!(peak_kib < 500 << 10, "{name}: {peak_kib} KiB");
-    }
-    // Control: settings of the user that need more than the limit of the heap.
-    for pragmas in ["cache_size=-2000000", "temp_store=memory", "journal_mode=memory", "mmap_size=1073741824"] {
-        let target = format!("{}?{pragmas}", sqlite(&lab.path(pragmas)));
-        let ended = load_of(&lab, &target);
-        assert_eq!(ended.code, Some(0), "{pragmas}: {}", ended.err);
-    }
-}
-
-fn peak_of_children_kib() -> i64 {
-    nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).unwrap().max_rss()
-}
-
 /// Runs, in `/`, a script that requires `module`; returns whether the module's text ran.
+#[cfg(feature = "lua")]
 fn is_run(lab: &Lab, script: &Path, module: &str, home: &Path) -> (bool, String) {
     let mark = lab.path("mark");
     fs::write(script, format!("local is_well, why = pcall(require, '{module}') print(why)")).unwrap();
@@ -151,12 +114,14 @@ fn is_run(lab: &Lab, script: &Path, module: &str, home: &Path) -> (bool, String)
 }
 
 /// Writes a module that leaves a mark if it runs.
+#[cfg(feature = "lua")]
 fn module(path: &Path) {
     folder(path.parent().unwrap().to_owned());
     fs::write(path, "io.open(os.getenv('MARK'), 'w'):close()").unwrap();
     set_mode(path, 0o644);
 }
 
+#[cfg(feature = "lua")]
 #[test]
 fn root_runs_no_module_of_another_user_beside_a_script() {
     let Some(lab) = lab() else { return };
@@ -190,6 +155,7 @@ fn root_runs_no_module_of_another_user_beside_a_script() {
     assert!(is_run(&lab, &theirs, "evil", &home).0);
 }
 
+#[cfg(feature = "lua")]
 #[test]
 fn root_runs_no_module_in_a_home_of_another_user() {
     let Some(lab) = lab() else { return };
@@ -228,7 +194,7 @@ fn root_runs_no_module_in_a_home_of_another_user() {
             assert!(!is_opened(&said), "{place}: {said}");
             let (_, said) = is_run(&lab, &script, "native", &home);
             assert!(!is_opened(&said), "{place}: {said}");
-            chown(home.join(place), Some(0), Some(0)).unwrap();
+            lchown(home.join(place), Some(0), Some(0)).unwrap();
         }
         fs::remove_dir_all(&home).unwrap();
     }
