@@ -54,7 +54,11 @@ fn a_trigger_costs_a_bounded_amount_of_memory() {
         };
         let record = run(&writes);
         assert_eq!(record.counts.done, 0);
-        assert!(record.error_samples.iter().any(|sample| sample.contains(says)), "{:?}", record.error_samples);
+        assert!(
+            record.error_samples.iter().any(|sample| sample.contains(says)),
+            "{:?}",
+            record.error_samples
+        );
         let kib = peak_kib();
         assert!(kib < 500 << 10, "{name}: {kib} KiB");
     }

@@ -100,7 +100,9 @@ impl Request {
 
     /// Whether the request has a header that authenticates the user.
     pub(super) fn has_secret(&self) -> bool {
-        ["authorization", "proxy-authorization", "cookie", "x-api-key"].iter().any(|name| self.has_header(name))
+        ["authorization", "proxy-authorization", "cookie", "x-api-key"]
+            .iter()
+            .any(|name| self.has_header(name))
     }
 
     /// - `name`: in lower case.
