@@ -99,7 +99,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         written: None,
     };
     let tls = site.tls(&settings.http).map_err(wrong)?;
-    // With --insecure, TLS does not tell the server from another user's.
+    // With --insecure, TLS does not distinguish the server from another user's.
     let is_secret = (tls.is_none() || settings.http.insecure)
         && (look.has_secret() || requests.iter().any(Request::has_secret));
     let place = place.with_password(is_secret);

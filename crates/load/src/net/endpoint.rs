@@ -21,7 +21,7 @@ pub(crate) struct Endpoint {
     address: ServerAddress,
     /// Addresses of the host, in the order of attempts; at least one.
     found: Vec<(Domain, SockAddr)>,
-    /// Whether requests carry a password in cleartext.
+    /// Whether requests carry a password that any server at the address could read.
     sends_password: bool,
 }
 
@@ -47,7 +47,8 @@ impl Endpoint {
         Ok(Self { address, found, sends_password: false })
     }
 
-    /// Variant for a protocol that sends a password in cleartext: a socket of this machine must be private.
+    /// Variant for requests that carry a password which any server at the address could read: a socket of this
+    /// machine must be private.
     pub(crate) fn with_password(self, sends_password: bool) -> Self {
         Self { sends_password, ..self }
     }
@@ -105,7 +106,7 @@ impl Endpoint {
         }
         let text = format!(
             "{} would get the password in cleartext, and may belong to another user: connect through the server's \
-             Unix socket in a directory that no other user can write to, or through TLS",
+             Unix socket, in a directory that no other user can write to, or through TLS that verifies the server",
             self.address
         );
         Err(Failure::new(FailureClass::Configuration, text))
