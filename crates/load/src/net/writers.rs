@@ -9,6 +9,7 @@ use nix::unistd::geteuid;
 /// Whether another user than this one and root can change a file, or create files in a folder.
 ///
 /// - `author`: another user that may own it.
+#[cfg(feature = "lua")]
 pub(crate) fn is_shared(path: &Path, author: Option<u32>) -> bool {
     can_others_write(path, author, false)
 }

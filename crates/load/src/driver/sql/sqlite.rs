@@ -427,11 +427,6 @@ impl Store for Tables {
     }
 }
 
-fn open_failure(path: &Path, error: &rusqlite::Error) -> Failure {
-    let text = format!("cannot open {}: {error}", path.display());
-    Failure::new(FailureClass::Machine, text)
-}
-
 fn failure(error: &rusqlite::Error) -> Failure {
     let class = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => FailureClass::Transient,

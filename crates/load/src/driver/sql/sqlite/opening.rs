@@ -9,7 +9,6 @@ use nix::unistd::geteuid;
 use record::load::LoadSettings;
 use rusqlite::{Connection as Database, OpenFlags, ffi};
 
-use super::open_failure;
 use crate::connection::{Failure, FailureClass};
 use crate::net::writers::is_way_shared;
 
@@ -33,7 +32,8 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Database, Failure> {
     refuse_planted(&found)?;
     // A link that is planted from now on is an error.
     let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let database = Database::open_with_flags(&found, flags).map_err(|e| open_failure(path, &e))?;
+    let database = Database::open_with_flags(&found, flags)
+        .map_err(|e| failure(format!("cannot open {}: {e}", path.display())))?;
     let bytes_max = i32::try_from(VALUE_BYTES_MAX).unwrap_or(i32::MAX);
     // SAFETY: the handle of a connection that is open; the other arguments are integers.
     unsafe { ffi::sqlite3_limit(database.handle(), ffi::SQLITE_LIMIT_LENGTH, bytes_max) };
@@ -43,7 +43,6 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Database, Failure> {
 /// The file that a name leads to, in a folder whose path has no links. The name may be the user's own link,
 /// in a folder that no other user can write.
 fn without_links(path: &Path) -> Result<PathBuf, Failure> {
-    let failure = |text: String| Failure::new(FailureClass::Machine, text);
     let unreadable = |e: io::Error| failure(format!("cannot open {}: {e}", path.display()));
     let mut found = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -92,7 +91,11 @@ fn refuse_stranger(path: &Path, owner: u32) -> Result<(), Failure> {
          own directory, or run bakeoff as that user",
         path.display()
     );
-    Err(Failure::new(FailureClass::Machine, text))
+    Err(failure(text))
+}
+
+fn failure(text: String) -> Failure {
+    Failure::new(FailureClass::Machine, text)
 }
 
 /// Limits the memory of SQLite in this process: statements in a database, as in triggers, can ask for any
