@@ -8,7 +8,7 @@
 mod opening;
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -447,6 +447,8 @@ fn failure(error: &rusqlite::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn read(written: &str) -> Result<SqliteTarget, String> {
