@@ -17,6 +17,7 @@ mod socket;
 mod talk;
 pub(crate) mod tls;
 mod wire;
+pub(crate) mod writers;
 
 pub(crate) use self::dialogue::{Dialogue, Go, Hear, Parsed, line, too_long_text};
 pub(crate) use self::endpoint::Endpoint;

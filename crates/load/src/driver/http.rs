@@ -98,6 +98,11 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         body_checksum: None,
         written: None,
     };
+    let tls = site.tls(&settings.http).map_err(wrong)?;
+    // With --insecure, TLS does not distinguish the server from another user's.
+    let is_secret = (tls.is_none() || settings.http.insecure)
+        && (look.has_secret() || requests.iter().any(Request::has_secret));
+    let place = place.with_password(is_secret);
     let look = Set { looks: true, ..Set::new(vec![look], &site) };
     let (version, streams) = (settings.http.version, settings.http.streams);
     let streams = streams as usize;
@@ -109,7 +114,6 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     held::allow(longest.saturating_mul(settings.in_flight_max() as usize));
     let requests =
         Set { keeps_cookies: settings.http.cookies, data, replay, streams, ..Set::new(requests, &site) };
-    let tls = site.tls(&settings.http).map_err(wrong)?;
     Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests, timeout: settings.http.timeout }))))
 }
 

@@ -755,18 +755,24 @@ do
       return load_file(path)
    end
 
-   local function is_there(path)
+   -- The reason why a form of a search path does not lead to a module; nil if it does.
+   local function lack(form, path)
       local file = io.open(path, "r")
-      if file then file:close() end
-      return file ~= nil and not facts.is_planted(path)
+      if file == nil then return "no file '" .. path .. "'" end
+      file:close()
+      -- The user has named the forms of LUA_PATH.
+      if facts.named[form] or not facts.is_planted(path) then return nil end
+      return "'" .. path .. "' is left out: another user can change it"
    end
 
    local function find(name)
       local file, tried = name:gsub("%.", "/"), {}
       for form in package.path:gmatch("[^;]+") do
          local path = form:gsub("?", function() return file end)
-         if known and known[path] or not known and is_there(path) then return path end
-         tried[#tried + 1] = "\n\tno file '" .. path .. "'"
+         local problem
+         if known then problem = not known[path] and "no file '" .. path .. "'" or nil else problem = lack(form, path) end
+         if problem == nil then return path end
+         tried[#tried + 1] = "\n\t" .. problem
       end
       local path = known and (recorded(file .. ".lua", file .. ".lua") or recorded(file .. "/init.lua", file .. "/init.lua"))
       return path, table.concat(tried)
@@ -784,6 +790,27 @@ do
    if known then
       -- Native modules have no text that a record could hold.
       package.loaders[3], package.loaders[4], package.loadlib = nil, nil, nil
+   else
+      -- The two loaders of native modules search the forms that lead to no file of another user.
+      for number = 3, 4 do
+         local load = package.loaders[number]
+         package.loaders[number] = function(name)
+            if number == 4 and not name:find(".", 1, true) then return nil end
+            local file = (number == 4 and name:match("^[^.]*") or name):gsub("%.", "/")
+            local forms, kept, tried = package.cpath, {}, {}
+            for form in forms:gmatch("[^;]+") do
+               local problem = lack(form, (form:gsub("?", function() return file end)))
+               tried[#tried + 1] = problem and "\n\t" .. problem
+               kept[#kept + 1] = not problem and form or nil
+            end
+            if #kept == 0 then return table.concat(tried) end
+            package.cpath = table.concat(kept, ";")
+            local is_well, body = pcall(load, name)
+            package.cpath = forms
+            if not is_well then error(body, 0) end
+            return body
+         end
+      end
    end
 
    function loadfile(path)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,6 +13,7 @@ use crate::lua::context::{Counters, Counts};
 use crate::lua::laws::Unique;
 use crate::lua::options::{OptionValue, OptionValues};
 use crate::lua::server::Server;
+use crate::net::writers::{is_shared, is_way_shared};
 use crate::schedule::random::Random;
 
 /// Separates the random streams of states from those of events.
@@ -249,32 +250,43 @@ impl Program {
     /// Whether others than the user, root and the script's owner can create files in the script's folder. The
     /// script's owner is trusted, because the script itself runs.
     fn is_folder_shared(&self, here: &Path) -> bool {
-        let (folder, author) = self.own(here);
-        is_shared(&here.join(folder), author)
+        is_shared(&here.join(self.folder()), self.author(here))
     }
 
-    /// The script's folder, and the script's owner.
-    pub(crate) fn own(&self, here: &Path) -> (String, Option<u32>) {
-        let author = std::fs::metadata(here.join(&self.name)).ok().map(|found| found.uid());
-        (self.folder().to_owned(), author)
+    /// The owner of the script.
+    fn author(&self, here: &Path) -> Option<u32> {
+        std::fs::metadata(here.join(&self.name)).ok().map(|found| found.uid())
+    }
+
+    /// The folders of which each module is examined.
+    pub(crate) fn grounds(&self, here: &Path, home: Option<&str>) -> Grounds {
+        let whole = |path: &Path| absolute(path).unwrap_or_else(|_| path.to_owned());
+        Grounds {
+            here: whole(here),
+            own: whole(&here.join(self.folder())),
+            author: self.author(here),
+            rocks: home.map(|home| whole(&here.join(home).join(ROCKS))),
+        }
     }
 
     /// Explanation of the folder that `require` leaves out.
-    pub(crate) fn unsearched(&self, here: &Path) -> Option<String> {
+    pub(crate) fn unsearched(&self, here: &Path, home: Option<&str>) -> Option<String> {
+        let rocks = home.map(|home| format!("{home}/{ROCKS}"));
         let folder = if self.is_folder_shared(here) {
             self.folder()
         } else if is_shared(here, None) {
             "."
         } else {
-            return None;
+            rocks.as_deref().filter(|rocks| Path::new(rocks).exists() && is_way_shared(Path::new(rocks)))?
         };
         Some(format!(
             "{folder} is not searched, since other users can write it: set LUA_PATH to use its modules"
         ))
     }
 
-    /// Search path of `require`: sysbench's, and the script's own folder at the end. Of these two, a folder
-    /// that other users can write is left out: a module there may be theirs.
+    /// Search path of `require`: sysbench's, and the script's own folder at the end. The working folder, the
+    /// user's `.luarocks` and the script's folder are left out if other users can write them: a module there
+    /// may be theirs.
     ///
     /// - `here`: the working folder.
     pub(crate) fn path(&self, here: &Path, variable: impl Fn(&str) -> Option<String>) -> (String, String) {
@@ -284,11 +296,11 @@ impl Program {
             path.extend(["./?.lua", "./?/init.lua", "./src/lua/?.lua"].map(str::to_owned));
             native.push("./?.so".to_owned());
         }
-        if let Some(home) = home {
+        if let Some(home) = home.filter(|home| !is_way_shared(&here.join(home).join(ROCKS))) {
             for version in ["5.1/", ""] {
-                path.push(format!("{home}/.luarocks/share/lua/{version}?.lua"));
-                path.push(format!("{home}/.luarocks/share/lua/{version}?/init.lua"));
-                native.push(format!("{home}/.luarocks/lib/lua/{version}?.so"));
+                path.push(format!("{home}/{ROCKS}/share/lua/{version}?.lua"));
+                path.push(format!("{home}/{ROCKS}/share/lua/{version}?/init.lua"));
+                native.push(format!("{home}/{ROCKS}/lib/lua/{version}?.so"));
             }
         }
         for folder in ["/usr/local/share/lua/5.1", "/usr/share/lua/5.1", "/usr/share/sysbench"] {
@@ -338,27 +350,41 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
     values
 }
 
-/// Whether another user can change a module below the working folder: the file, or a folder on the way.
-///
-/// - `own`: the script's folder, and the owner of the script: modules in the folder may belong to that user.
-pub(crate) fn is_planted(path: &str, own: &(String, Option<u32>)) -> bool {
-    let (folder, author) = own;
-    let author = author.filter(|_| Path::new(path).starts_with(folder));
-    let below = Path::new(path).ancestors().take_while(|at| *at != Path::new("."));
-    path.starts_with("./") && below.into_iter().any(|at| is_shared(at, author))
+/// The user's folder of modules that `luarocks` installs, in the home.
+const ROCKS: &str = ".luarocks";
+
+/// Folders in which other users may have put modules; the paths are absolute.
+pub(crate) struct Grounds {
+    here: PathBuf,
+    /// The script's folder. It and its modules may belong to `author`, the owner of the script.
+    own: PathBuf,
+    author: Option<u32>,
+    rocks: Option<PathBuf>,
 }
 
-/// Whether another user than this one and root can create files in a folder.
-///
-/// - `author`: another user that may own it.
-fn is_shared(folder: &Path, author: Option<u32>) -> bool {
-    std::fs::metadata(folder).map_or(true, |found| {
-        // A user's private group, with the same number, has no other member; nor should root's group.
-        let may_group = found.mode() & 0o020 != 0 && found.gid() != found.uid() && found.gid() != 0;
-        let users = [Some(0), Some(nix::unistd::geteuid().as_raw()), author];
-        let is_own = users.contains(&Some(found.uid()));
-        !is_own || may_group || found.mode() & 0o002 != 0
-    })
+impl Grounds {
+    /// Whether another user can change a module below one of the folders: the file, or a folder on the way.
+    pub(crate) fn is_planted(&self, path: &str) -> bool {
+        let Ok(whole) = absolute(path) else { return true };
+        let is_own = whole.starts_with(&self.own);
+        let base = if Path::new(path).is_relative() && whole.starts_with(&self.here) {
+            &self.here
+        } else if is_own {
+            &self.own
+        } else {
+            match &self.rocks {
+                Some(rocks) if whole.starts_with(rocks) => rocks,
+                _ => return false,
+            }
+        };
+        let author = self.author.filter(|_| is_own);
+        whole.ancestors().take_while(|at| *at != base.as_path()).any(|at| is_shared(at, author))
+    }
+}
+
+/// Forms of a user's search path: each names a folder that the user trusts, except below the working folder.
+pub(crate) fn named_forms(path: &str) -> impl Iterator<Item = &str> {
+    path.split(';').filter(|form| !form.is_empty() && !form.starts_with("./"))
 }
 
 #[cfg(test)]
@@ -382,12 +408,16 @@ mod tests {
         let (folder, program) = in_folder(0o755, "FOLDER/tpcc.lua");
         let beside = format!(";{}/?.lua", folder.path().display());
         let here = Path::new("/");
-        let (path, native) = program.path(here, |name| (name == "HOME").then(|| "/home/ann".to_owned()));
-        for expected in ["./?.lua", "/home/ann/.luarocks/share/lua/5.1/?.lua", "/usr/share/sysbench/?.lua"] {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(ROCKS)).unwrap();
+        let home = home.path().to_str().unwrap();
+        let (path, native) = program.path(here, |name| (name == "HOME").then(|| home.to_owned()));
+        let of_home = format!("{home}/.luarocks/share/lua/5.1/?.lua");
+        for expected in ["./?.lua", &of_home, "/usr/share/sysbench/?.lua"] {
             assert!(path.split(';').any(|p| p == expected), "{path}");
         }
         assert!(path.ends_with(&beside) && native.contains("./?.so"), "{path} {native}");
-        assert_eq!(program.unsearched(here), None);
+        assert_eq!(program.unsearched(here, Some(home)), None);
         let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua;;/y".to_owned()));
         assert!(path.starts_with("/x/?.lua;./?.lua;") && path.ends_with(";/y"), "{path}");
         let (path, _) = program.path(here, |name| (name == "LUA_PATH").then(|| "/x/?.lua".to_owned()));
@@ -403,7 +433,7 @@ mod tests {
         let (path, native) = program.path(shared.path(), |_| None);
         let of_here = |text: &str| text.split(';').any(|form| form.starts_with('.'));
         assert!(!of_here(&path) && !of_here(&native), "{path} {native}");
-        assert!(program.unsearched(shared.path()).unwrap().starts_with(". is not searched"));
+        assert!(program.unsearched(shared.path(), None).unwrap().starts_with(". is not searched"));
         // A script elsewhere finds its own modules, and not those of the shared folder.
         let (folder, program) = in_folder(0o755, "FOLDER/own.lua");
         let (path, _) = program.path(shared.path(), |_| None);
@@ -414,7 +444,7 @@ mod tests {
         let (path, _) = program.path(Path::new("/"), |_| None);
         let folder = shared.path().display().to_string();
         assert!(!path.contains(&folder), "{path}");
-        assert!(program.unsearched(Path::new("/")).unwrap().starts_with(&folder));
+        assert!(program.unsearched(Path::new("/"), None).unwrap().starts_with(&folder));
         let (folder, program) = in_folder(0o775, "FOLDER/own.lua");
         let is_root = nix::unistd::geteuid().is_root();
         if !is_root {
@@ -435,9 +465,13 @@ mod tests {
         std::fs::write(&module, "").unwrap();
         give(below.path(), 4_321);
         give(Path::new(&module), 4_321);
-        let is_refused = |folder: &str, author| is_planted(&module, &(folder.to_owned(), author));
-        assert!(!is_refused(&folder, Some(4_321)));
-        assert!(is_refused(&folder, None) && is_refused(&folder, Some(4_322)));
-        assert!(is_refused("./elsewhere", Some(4_321)));
+        let is_refused = |folder: &str, author| {
+            let here = absolute(".").unwrap();
+            Grounds { own: here.join(folder), here, author, rocks: None }.is_planted(&module)
+        };
+        let folder = folder.trim_start_matches("./");
+        assert!(!is_refused(folder, Some(4_321)));
+        assert!(is_refused(folder, None) && is_refused(folder, Some(4_322)));
+        assert!(is_refused("elsewhere", Some(4_321)));
     }
 }

@@ -11,7 +11,7 @@ use crate::lua::calls::{ADDRESSES, Calls};
 use crate::lua::context::{Context, Counts};
 use crate::lua::machine::Machine;
 use crate::lua::options::{Declared, Kind, OptionValue, OptionValues, usual};
-use crate::lua::program::{Failed, Modules, Output, Program, is_planted};
+use crate::lua::program::{Failed, Modules, Output, Program, named_forms};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -323,12 +323,17 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
     }
     let facts = lua.create_table()?;
     let here = Path::new(".");
-    let (path, native_path) = program.path(here, |name| std::env::var(name).ok());
+    let variable = |name: &str| std::env::var(name).ok();
+    let (path, native_path) = program.path(here, variable);
     facts.set("path", path)?;
     facts.set("cpath", native_path)?;
-    facts.set("unsearched", program.unsearched(here))?;
-    let own = program.own(here);
-    facts.set("is_planted", lua.create_function(move |_, path: String| Ok(is_planted(&path, &own)))?)?;
+    let home = variable("HOME");
+    facts.set("unsearched", program.unsearched(here, home.as_deref()))?;
+    let grounds = program.grounds(here, home.as_deref());
+    facts.set("is_planted", lua.create_function(move |_, path: String| Ok(grounds.is_planted(&path)))?)?;
+    let named = [variable("LUA_PATH"), variable("LUA_CPATH")].map(Option::unwrap_or_default);
+    let named = named.iter().flat_map(|path| named_forms(path)).map(|form| (form, true));
+    facts.set("named", lua.create_table_from(named)?)?;
     if let Modules::Known { texts, otherwise } = &program.modules {
         facts.set("modules", lua.create_table_from(texts.iter().map(|(name, text)| (&**name, &**text)))?)?;
         facts.set("otherwise", *otherwise)?;

@@ -21,6 +21,8 @@ pub(crate) struct Endpoint {
     address: ServerAddress,
     /// Addresses of the host, in the order of attempts; at least one.
     found: Vec<(Domain, SockAddr)>,
+    /// Whether requests carry a password that any server at the address could read.
+    sends_password: bool,
 }
 
 impl Endpoint {
@@ -42,7 +44,13 @@ impl Endpoint {
         if found.is_empty() {
             return Err(wrong(format!("the host of {address} has no IP address")));
         }
-        Ok(Self { address, found })
+        Ok(Self { address, found, sends_password: false })
+    }
+
+    /// Variant for requests that carry a password which any server at the address could read: a socket of this
+    /// machine must be private.
+    pub(crate) fn with_password(self, sends_password: bool) -> Self {
+        Self { sends_password, ..self }
     }
 
     /// Maps an error of a connection attempt to a failure.
@@ -69,7 +77,7 @@ impl Endpoint {
                 _ => socket.connect_timeout(address, CONNECT_TIMEOUT),
             };
             match connected {
-                Ok(()) => return Ok(socket),
+                Ok(()) => return self.checked(socket),
                 Err(e) => last = Some(e),
             }
         }
@@ -87,7 +95,21 @@ impl Endpoint {
                 _ => Ok(socket),
             }
         };
-        begin().map_err(|e| self.cannot_connect(&e))
+        begin().map_err(|e| self.cannot_connect(&e)).and_then(|socket| self.checked(socket))
+    }
+
+    /// Refuses a socket of this machine that would give a password to another user.
+    fn checked(&self, socket: Socket) -> Result<Socket, Failure> {
+        let is_unix = matches!(self.address, ServerAddress::Unix(_));
+        if !self.sends_password || !is_unix || self.is_private(&socket) {
+            return Ok(socket);
+        }
+        let text = format!(
+            "{} would get the password in cleartext, and may belong to another user: connect through the server's \
+             Unix socket, in a directory that no other user can write to, or through TLS that verifies the server",
+            self.address
+        );
+        Err(Failure::new(FailureClass::Configuration, text))
     }
 
     /// Whether only the intended server can read the connection: its listener is root or this user, or only
@@ -193,6 +215,9 @@ mod tests {
             assert!(set(&above_path, above, Some(0)) && set(&below, mode, Some(owner)));
             let _listener = listens_as_another(&below.join("socket")).unwrap();
             assert_eq!(is_private(below.join("socket")), expected, "{above:o} {mode:o} {owner}");
+            let place = Endpoint::of(ServerAddress::Unix(below.join("socket"))).unwrap().with_password(true);
+            assert_eq!(place.connect().is_ok(), expected, "{above:o} {mode:o} {owner}");
+            assert_eq!(place.begin_connect(0).is_ok(), expected, "{above:o} {mode:o} {owner}");
             fs::remove_dir_all(&above_path).unwrap();
         }
     }

@@ -81,6 +81,11 @@ impl Security {
         !matches!(self.mode, None | Some(Mode::Off))
     }
 
+    /// Whether TLS distinguishes the server from another.
+    pub(crate) fn verifies_server(&self) -> bool {
+        matches!(self.mode, Some(Mode::VerifyCa | Mode::VerifyFull))
+    }
+
     /// The TLS plan for `host`; `None` without TLS.
     pub(crate) fn plan(&self, host: &str, protocols: &[&[u8]]) -> Result<Option<Plan>, String> {
         let trust = match self.mode {

@@ -121,7 +121,8 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let parts = parts(&settings.target).map_err(wrong)?;
     let tls = parts.security.plan(parts.address.host(), &[]).map_err(wrong)?;
-    let place = Endpoint::of(parts.address)?;
+    let shows_password = parts.words.password.is_some() && !parts.security.verifies_server();
+    let place = Endpoint::of(parts.address)?.with_password(shows_password);
     if settings.workload == Workload::Kv {
         return Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))));
     }

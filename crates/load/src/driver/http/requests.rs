@@ -95,8 +95,20 @@ impl Request {
     }
 
     pub(super) fn has_cookie(&self) -> bool {
+        self.has_header("cookie")
+    }
+
+    /// Whether the request has a header that authenticates the user.
+    pub(super) fn has_secret(&self) -> bool {
+        ["authorization", "proxy-authorization", "cookie", "x-api-key"]
+            .iter()
+            .any(|name| self.has_header(name))
+    }
+
+    /// - `name`: in lower case.
+    fn has_header(&self, name: &str) -> bool {
         let head = String::from_utf8_lossy(&self.bytes[..self.head_bytes()]).to_ascii_lowercase();
-        head.contains("\r\ncookie:")
+        head.lines().any(|line| line.split_once(':').is_some_and(|(header, _)| header.trim_end() == name))
     }
 
     /// A single request, from the command line.

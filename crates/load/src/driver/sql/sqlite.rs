@@ -5,9 +5,10 @@
 //! write after reads cannot get the lock, the transaction must be rolled back, however long the busy timeout
 //! is.
 
+mod opening;
+
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,40 +111,14 @@ impl SqliteTarget {
     }
 
     fn open(&self, flags: OpenFlags) -> Result<Database, Failure> {
-        self.refuse_planted()?;
-        let database =
-            Database::open_with_flags(&self.path, flags).map_err(|e| open_failure(&self.path, &e))?;
+        let database = opening::open(&self.path, flags)?;
         database.busy_timeout(BUSY_TIMEOUT).map_err(|e| failure(&e))?;
         for (name, value) in &self.pragmas {
             set_pragma(&database, name, value)?;
         }
         Ok(database)
     }
-
-    /// Refuses files beside the database that another user has created, as every user can in `/tmp`.
-    fn refuse_planted(&self) -> Result<(), Failure> {
-        let me = nix::unistd::geteuid().as_raw();
-        for end in BESIDE {
-            let mut beside = self.path.clone().into_os_string();
-            beside.push(end);
-            let found = std::fs::symlink_metadata(&beside);
-            if let Some(owner) = found.ok().map(|found| found.uid()).filter(|owner| ![0, me].contains(owner))
-            {
-                let text = format!(
-                    "{} belongs to another user (user id {owner}), and SQLite would trust it: remove it, or use a \
-                     database in your own directory",
-                    Path::new(&beside).display()
-                );
-                return Err(Failure::new(FailureClass::Machine, text));
-            }
-        }
-        Ok(())
-    }
 }
-
-/// Suffixes of the files that SQLite reads beside the database: a journal that is played back may name
-/// another file, which is then removed.
-const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// Sets a pragma and reads back the effective value.
 fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failure> {
@@ -178,6 +153,7 @@ impl Sqlite {
     fn new(place: SqliteTarget, settings: &LoadSettings) -> Result<Self, Failure> {
         let may_create = settings.prepare != PreparePolicy::Never;
         let is_prepared = settings.oltp.prepared;
+        opening::limit_heap(&place.pragmas, settings.threads);
         Ok(Self { place, work: Arc::new(Work::new(settings)?), is_prepared, may_create })
     }
 
@@ -451,11 +427,6 @@ impl Store for Tables {
     }
 }
 
-fn open_failure(path: &Path, error: &rusqlite::Error) -> Failure {
-    let text = format!("cannot open {}: {error}", path.display());
-    Failure::new(FailureClass::Machine, text)
-}
-
 fn failure(error: &rusqlite::Error) -> Failure {
     let class = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => FailureClass::Transient,
@@ -476,6 +447,8 @@ fn failure(error: &rusqlite::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn read(written: &str) -> Result<SqliteTarget, String> {
@@ -500,7 +473,7 @@ mod tests {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let place = read(&format!("sqlite:{}", path.display())).unwrap();
         place.open(flags).unwrap().execute_batch("CREATE TABLE t(i)").unwrap();
-        for end in BESIDE {
+        for end in opening::BESIDE {
             std::fs::write(&victim, "precious").unwrap();
             let beside = dir.path().join(format!("x.db{end}"));
             std::fs::write(&beside, journal_naming(&victim)).unwrap();

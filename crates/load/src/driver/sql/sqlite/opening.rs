@@ -1,0 +1,148 @@
+//! Opening a database file: links, owners, and bounds of the memory that a statement may cost.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+use record::load::LoadSettings;
+use rusqlite::{Connection as Database, OpenFlags, ffi};
+
+use crate::connection::{Failure, FailureClass};
+use crate::net::writers::is_way_shared;
+
+/// Suffixes of the files that SQLite reads beside the database: a journal that is played back may name
+/// another file, which is then removed.
+pub(super) const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// Links that the name of a database may lead through.
+const LINKS_MAX: usize = 40;
+/// Limit of a value and of a row in bytes, as for the answers of servers.
+const VALUE_BYTES_MAX: u64 = LoadSettings::ANSWER_BYTES_MAX;
+/// Memory of SQLite for values and statements, in bytes.
+const HEAP_BYTES: u64 = 256 << 20;
+/// Default size of a connection's cache in SQLite, in bytes.
+const CACHE_BYTES: u64 = 2_000 << 10;
+/// Largest page of a database, in bytes.
+const PAGE_BYTES_MAX: u64 = 64 << 10;
+
+/// Opens a database that no other user has planted.
+pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Database, Failure> {
+    let found = without_links(path)?;
+    refuse_planted(&found)?;
+    // A link that is planted from now on is an error.
+    let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let database = Database::open_with_flags(&found, flags)
+        .map_err(|e| failure(format!("cannot open {}: {e}", path.display())))?;
+    let bytes_max = i32::try_from(VALUE_BYTES_MAX).unwrap_or(i32::MAX);
+    // SAFETY: the handle of a connection that is open; the other arguments are integers.
+    unsafe { ffi::sqlite3_limit(database.handle(), ffi::SQLITE_LIMIT_LENGTH, bytes_max) };
+    Ok(database)
+}
+
+/// The file that a name leads to, in a folder whose path has no links. The name may be the user's own link,
+/// in a folder that no other user can write.
+fn without_links(path: &Path) -> Result<PathBuf, Failure> {
+    let unreadable = |e: io::Error| failure(format!("cannot open {}: {e}", path.display()));
+    let mut found = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let name = found.file_name().ok_or_else(|| failure(format!("{} is not a file", path.display())))?;
+        let folder = match found.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let folder = fs::canonicalize(folder).map_err(unreadable)?;
+        let at = folder.join(name);
+        let Some(link) = fs::symlink_metadata(&at).ok().filter(fs::Metadata::is_symlink) else {
+            return Ok(at);
+        };
+        refuse_stranger(&at, link.uid())?;
+        if is_way_shared(&folder) {
+            return Err(failure(format!(
+                "{} is a link in a folder that other users can write: name the database itself",
+                at.display()
+            )));
+        }
+        found = folder.join(fs::read_link(&at).map_err(unreadable)?);
+    }
+    Err(failure(format!("{} leads through too many links", path.display())))
+}
+
+/// Refuses files beside the database that another user has created, as every user can in `/tmp`; for root,
+/// also a database of another user, which may have triggers.
+fn refuse_planted(path: &Path) -> Result<(), Failure> {
+    let database = geteuid().is_root().then_some("");
+    for end in BESIDE.into_iter().chain(database) {
+        let mut beside = path.to_owned().into_os_string();
+        beside.push(end);
+        if let Ok(found) = fs::symlink_metadata(&beside) {
+            refuse_stranger(Path::new(&beside), found.uid())?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_stranger(path: &Path, owner: u32) -> Result<(), Failure> {
+    if [0, geteuid().as_raw()].contains(&owner) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} belongs to another user (user id {owner}), and SQLite would trust it: remove it, use a database in your \
+         own directory, or run bakeoff as that user",
+        path.display()
+    );
+    Err(failure(text))
+}
+
+fn failure(text: String) -> Failure {
+    Failure::new(FailureClass::Machine, text)
+}
+
+/// Limits the memory of SQLite in this process: statements in a database, as in triggers, can ask for any
+/// amount.
+pub(super) fn limit_heap(pragmas: &[(&'static str, String)], threads: u32) {
+    let bytes_max = heap_bytes_max(pragmas, threads).unwrap_or(0);
+    // SAFETY: both take an integer; 0 means unlimited. The second removes a softer limit from an earlier load.
+    unsafe {
+        ffi::sqlite3_hard_heap_limit64(bytes_max);
+        ffi::sqlite3_soft_heap_limit64(0);
+    }
+}
+
+/// The limit in bytes; `None` if the user stores data of any size in memory.
+fn heap_bytes_max(pragmas: &[(&'static str, String)], threads: u32) -> Option<i64> {
+    let given = |name: &str| pragmas.iter().find(|(pragma, _)| *pragma == name).map(|(_, value)| &**value);
+    if given("journal_mode") == Some("memory") || matches!(given("temp_store"), Some("memory" | "2")) {
+        return None;
+    }
+    let cache = match given("cache_size").and_then(|size| size.parse::<i64>().ok()) {
+        None => CACHE_BYTES,
+        // KiB; a positive number counts pages.
+        Some(size @ ..0) => size.unsigned_abs().saturating_mul(1 << 10),
+        Some(size) => size.unsigned_abs().saturating_mul(PAGE_BYTES_MAX),
+    };
+    // A sort takes as much as the cache, and twice that while it grows. One connection prepares the tables.
+    let caches = cache.max(CACHE_BYTES).saturating_mul(4).saturating_mul(u64::from(threads) + 1);
+    Some(i64::try_from(HEAP_BYTES.saturating_add(caches)).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heap_has_room_for_the_caches_that_the_user_asks_for() {
+        let of = |pragmas: &[(&'static str, &str)], threads| {
+            let pragmas: Vec<_> = pragmas.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+            heap_bytes_max(&pragmas, threads)
+        };
+        assert_eq!(of(&[], 1), Some((256 << 20) + 2 * 4 * (2_000 << 10)));
+        assert_eq!(of(&[("cache_size", "-2000000")], 3), Some((256 << 20) + 4 * 4 * (2_000_000 << 10)));
+        assert_eq!(of(&[("cache_size", "5000")], 1), Some((256 << 20) + 2 * 4 * (5_000 << 16)));
+        assert_eq!(of(&[("cache_size", "-9223372036854775808")], 65_536), Some(i64::MAX));
+        for pragma in [("temp_store", "memory"), ("temp_store", "2"), ("journal_mode", "memory")] {
+            assert_eq!(of(&[pragma], 1), None);
+        }
+        assert!(of(&[("temp_store", "file"), ("journal_mode", "wal"), ("mmap_size", "0")], 1).is_some());
+    }
+}
