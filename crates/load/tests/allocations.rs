@@ -64,8 +64,8 @@ fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
     assert!(most < least + limit, "{few} events: {least} allocations, {many} events: {most}");
 }
 
-/// Scripts of sysbench, and one that prepares a statement for each event. Lua's own memory is checked every
-/// thousand events, after a collection: what a script keeps would be there.
+/// End of a script that checks the memory of Lua itself after every 200 events and a collection: what the
+/// script keeps would be there.
 #[cfg(feature = "lua")]
 const LUA_IS_FLAT: &str = "
     local work, n, first = event, 0, nil
@@ -79,6 +79,8 @@ const LUA_IS_FLAT: &str = "
       end
       return work(...)
     end";
+
+/// Prepares a statement for each event.
 #[cfg(feature = "lua")]
 const PREPARES: &str = "
     function thread_init() con = sysbench.sql.driver():connect() end
@@ -91,6 +93,7 @@ const PREPARES: &str = "
       assert(#statement:execute():fetch_row() == 2)
       statement:close()
     end";
+
 /// Answers of 3 MB, as one value.
 #[cfg(feature = "lua")]
 const LONG_ANSWERS: &str = "
