@@ -102,7 +102,7 @@ fn failure(text: String) -> Failure {
 /// amount.
 pub(super) fn limit_heap(pragmas: &[(&'static str, String)], threads: u32) {
     let bytes_max = heap_bytes_max(pragmas, threads).unwrap_or(0);
-    // SAFETY: both take an integer; 0 means unlimited. The second removes a softer limit from an earlier load.
+    // SAFETY: both take an integer; 0 means unlimited. The second removes an earlier load's softer limit.
     unsafe {
         ffi::sqlite3_hard_heap_limit64(bytes_max);
         ffi::sqlite3_soft_heap_limit64(0);
