@@ -17,7 +17,7 @@ use nix::libc;
 /// Number of the attacker, and of its group.
 const NOBODY: u32 = 65_534;
 
-/// A lab whose folder others can enter; `None`: this process is not root, and cannot be another user too.
+/// A lab with a folder that others can enter; `None`: this process is not root, and cannot be another user too.
 fn lab() -> Option<Lab> {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: only root can be another user too");

@@ -40,8 +40,8 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Database, Failure> {
     Ok(database)
 }
 
-/// The file that a name leads to, in a folder whose path has no links. The name may be the user's own link,
-/// in a folder that no other user can write.
+/// The file that a name leads to, by a path without links. The name may be the user's own link, in a folder
+/// that no other user can write.
 fn without_links(path: &Path) -> Result<PathBuf, Failure> {
     let unreadable = |e: io::Error| failure(format!("cannot open {}: {e}", path.display()));
     let mut found = path.to_owned();
