@@ -17,7 +17,7 @@ use nix::libc;
 /// Number of the attacker, and of its group.
 const NOBODY: u32 = 65_534;
 
-/// A lab whose folder others can enter; `None`: this process is not root, and cannot be another user too.
+/// A lab with a folder that others can enter; `None`: this process is not root, and cannot be another user too.
 fn lab() -> Option<Lab> {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: only root can be another user too");
@@ -44,7 +44,7 @@ fn folder(path: PathBuf) -> PathBuf {
 }
 
 fn load_of(lab: &Lab, target: &str) -> Ended {
-    lab.run(&["load", target, "--rows", "100", "--time", "200ms", "--warmup", "0", "--observe", "none"])
+    lab.run(&["load", target, "--rows", "1000", "--time", "200ms", "--warmup", "0", "--observe", "none"])
 }
 
 fn sqlite(path: &Path) -> String {
@@ -239,11 +239,11 @@ fn a_password_does_not_go_to_another_users_socket() {
         let at = path.display().to_string();
         let redis = format!("redis+unix:{at}?password=s3cret");
         let with_user = format!("redis+unix:{at}?user=u&password=s3cret");
-        let http = ["http://h/", "--unix-socket", &at, "--header"];
+        let http = ["http://h/", "--unix-socket", at.as_str(), "--header"];
         let cases = [
             vec![redis.as_str()],
-            vec![&with_user, "--workload", "native", "--command", "PING"],
-            vec!["http://u:s3cret@h/", "--unix-socket", &at],
+            vec![with_user.as_str(), "--command", "PING"],
+            vec!["http://u:s3cret@h/", "--unix-socket", at.as_str()],
             [&http[..], &["Authorization: Bearer s3cret"]].concat(),
             [&http[..], &["proxy-authorization:s3cret"]].concat(),
             [&http[..], &["Cookie: id=s3cret"]].concat(),
@@ -252,7 +252,7 @@ fn a_password_does_not_go_to_another_users_socket() {
         for words in cases {
             for connections in [&[][..], &["--connections", "4"]] {
                 heard.lock().unwrap().clear();
-                let ended = lab.run(&[&["load"], &words[..], connections, &["--events", "1"]].concat());
+                let ended = lab.run(&[&["load"][..], &words, connections, &["--events", "1"]].concat());
                 let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
                 // `u:s3cret` in base64.
                 let is_sent = heard.contains("s3cret") || heard.contains("dTpzM2NyZXQ=");

@@ -13,7 +13,7 @@ use support::{run, settings};
 
 fn target(path: &Path) -> LoadSettings {
     let mut settings = settings(format!("sqlite:{}", path.display()));
-    (settings.threads, settings.oltp.tables, settings.oltp.rows) = (2, 1, 100);
+    (settings.threads, settings.oltp.tables, settings.oltp.rows) = (2, 1, 1_000);
     LoadSettings { pace: Loop::CLOSED, events_max: Some(6), time: Duration::from_mins(10), ..settings }
 }
 
@@ -77,7 +77,7 @@ fn memory_that_the_user_gives_to_sqlite_is_not_limited() {
         let path = if pragma.is_empty() { folder.path().join("plain") } else { path };
         let base = settings(format!("sqlite:{}?{pragma}", path.display()));
         let mut base = LoadSettings { time: Duration::from_mins(10), threads: 1, ..base };
-        (base.oltp.tables, base.oltp.rows, base.pace, base.events_max) = (1, 100, Loop::CLOSED, Some(2));
+        (base.oltp.tables, base.oltp.rows, base.pace, base.events_max) = (1, 1_000, Loop::CLOSED, Some(2));
         assert_eq!(run(&base).counts.done, 2, "{pragma}");
         let database = Connection::open(&path).unwrap();
         let trigger = format!("CREATE TRIGGER cost BEFORE UPDATE ON sbtest1 BEGIN {sort}; END");

@@ -47,8 +47,8 @@ impl Endpoint {
         Ok(Self { address, found, sends_password: false })
     }
 
-    /// Variant for requests that carry a password which any server at the address could read: a socket of this
-    /// machine must be private.
+    /// Variant for requests that carry a password in a form that any server at the address could read: a
+    /// socket of this machine must be private.
     pub(crate) fn with_password(self, sends_password: bool) -> Self {
         Self { sends_password, ..self }
     }

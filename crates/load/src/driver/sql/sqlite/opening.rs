@@ -40,8 +40,8 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Database, Failure> {
     Ok(database)
 }
 
-/// The file that a name leads to, in a folder whose path has no links. The name may be the user's own link,
-/// in a folder that no other user can write.
+/// The file that a name leads to, by a path without links. The name may be the user's own link, in a folder
+/// that no other user can write.
 fn without_links(path: &Path) -> Result<PathBuf, Failure> {
     let unreadable = |e: io::Error| failure(format!("cannot open {}: {e}", path.display()));
     let mut found = path.to_owned();
@@ -102,7 +102,7 @@ fn failure(text: String) -> Failure {
 /// amount.
 pub(super) fn limit_heap(pragmas: &[(&'static str, String)], threads: u32) {
     let bytes_max = heap_bytes_max(pragmas, threads).unwrap_or(0);
-    // SAFETY: both take an integer; 0 means unlimited. The second removes a softer limit from an earlier load.
+    // SAFETY: both take an integer; 0 means unlimited. The second removes an earlier load's softer limit.
     unsafe {
         ffi::sqlite3_hard_heap_limit64(bytes_max);
         ffi::sqlite3_soft_heap_limit64(0);
