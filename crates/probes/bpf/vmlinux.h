@@ -69,6 +69,7 @@ struct mm_struct {
 	long unsigned int end_code;
 };
 struct thread_info {
+	long unsigned int flags;
 	u32 status;
 };
 struct sighand_struct {
