@@ -103,8 +103,10 @@ fn cpu_model(cpu_info: &str) -> Maybe<String> {
     let names = ["model name", "processor 0", "cpu"];
     let model = names.iter().find_map(|name| field(cpu_info, name)).map(str::to_owned);
     // 64-bit Arm has numbers only, and each implementer numbers its own parts.
-    let by_numbers =
-        || Some(format!("{} of implementer {}", field(cpu_info, "CPU part")?, field(cpu_info, "CPU implementer")?));
+    let by_numbers = || {
+        let (part, implementer) = (field(cpu_info, "CPU part")?, field(cpu_info, "CPU implementer")?);
+        Some(format!("{part} of implementer {implementer}"))
+    };
     model.or_else(by_numbers).ok_or_else(|| Missing::because("/proc/cpuinfo names no model"))
 }
 

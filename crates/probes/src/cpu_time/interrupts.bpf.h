@@ -169,8 +169,8 @@ int on_work_exit(void *ctx)
 	return leave_irq();
 }
 
-/* On 64-bit Arm, interrupts between CPUs, by the kernel's name for each. Not timed, as on x86: those
- * that make a CPU look at its run queue. */
+/* On 64-bit Arm, interrupts between CPUs, by the kernel's name for each. Not timed, as on x86:
+ * those that make a CPU look at its run queue. */
 static __always_inline __u32 kind_of_ipi(const char *name)
 {
 	char first = 0;
