@@ -13,14 +13,19 @@ use libc::{sock_filter, sock_fprog};
 
 use crate::no_new_privileges;
 
-#[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: u32 = 0xc000_003e;
-#[cfg(target_arch = "aarch64")]
-const ARCHITECTURE: u32 = 0xc000_00b7;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const ARCHITECTURE: u32 = 0;
+/// As the kernel names the architecture in its audit interface; 0 on one for which there is no filter.
+const ARCHITECTURE: u32 = if cfg!(target_endian = "big") {
+    0
+} else if cfg!(target_arch = "x86_64") {
+    0xc000_003e
+} else if cfg!(target_arch = "aarch64") {
+    0xc000_00b7
+} else {
+    0
+};
 
-/// Calls of Linux 6.13 to 6.17, which have one number on all architectures.
+/// Calls of Linux 6.6 to 6.17, which have one number on all architectures; `libc` lacks them on some.
+const SYS_FCHMODAT2: libc::c_long = 452;
 const SYS_SETXATTRAT: libc::c_long = 463;
 const SYS_REMOVEXATTRAT: libc::c_long = 466;
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
@@ -78,7 +83,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_mknodat,
     libc::SYS_open_by_handle_at,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    SYS_FCHMODAT2,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -91,6 +96,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
@@ -121,7 +127,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_capset,
 ];
 
-/// Older forms of these calls, which newer architectures lack.
+/// Older forms of these calls, and calls of x86, which other architectures lack.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_ALSO: &[libc::c_long] = &[
     libc::SYS_fork,
@@ -133,7 +139,6 @@ const REFUSED_ALSO: &[libc::c_long] = &[
     libc::SYS_iopl,
     libc::SYS_ioperm,
     libc::SYS_modify_ldt,
-    libc::SYS_kexec_file_load,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_ALSO: &[libc::c_long] = &[];

@@ -69,6 +69,7 @@ struct mm_struct {
 	long unsigned int end_code;
 };
 struct thread_info {
+	long unsigned int flags;
 	u32 status;
 };
 struct sighand_struct {
@@ -99,6 +100,8 @@ struct user_pt_regs {
 struct pt_regs {
 	struct user_pt_regs user_regs;
 };
+#else
+#error "bakeoff's eBPF programs know the registers of x86-64 and 64-bit Arm only"
 #endif
 
 struct rq {

@@ -99,17 +99,26 @@ fn chosen(line: &str) -> Maybe<String> {
 }
 
 fn cpu_model(cpu_info: &str) -> Maybe<String> {
-    // x86 and most others; s390; POWER; 64-bit Arm names the part by numbers only.
-    let names = ["model name", "processor 0", "cpu", "CPU part"];
-    let model = names.iter().find_map(|name| field(cpu_info, name));
-    model.map(str::to_owned).ok_or_else(|| Missing::because("/proc/cpuinfo names no model"))
+    // x86 and most others; s390; POWER.
+    let names = ["model name", "processor 0", "cpu"];
+    let model = names.iter().find_map(|name| field(cpu_info, name)).map(str::to_owned);
+    // 64-bit Arm has numbers only, and each implementer numbers its own parts.
+    let by_numbers = || {
+        let (part, implementer) = (field(cpu_info, "CPU part")?, field(cpu_info, "CPU implementer")?);
+        Some(format!("{part} of implementer {implementer}"))
+    };
+    model.or_else(by_numbers).ok_or_else(|| Missing::because("/proc/cpuinfo names no model"))
 }
 
 fn virtualization(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
     let named =
         ["sys/hypervisor/type", "sys/class/dmi/id/sys_vendor"].iter().find_map(|p| files.line(p).ok());
-    let flags = cpu_info.as_ref().map_err(Clone::clone)?;
-    let guest = field(flags, "flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor"));
+    // Only x86 shows it there; on others, the absence of the flag means nothing.
+    let Some(flags) = field(cpu_info.as_ref().map_err(Clone::clone)?, "flags") else {
+        let vendor = named.map_or_else(String::new, |name| format!(" (the machine is from {name})"));
+        return Err(Missing::because(format!("this processor does not show a hypervisor{vendor}")));
+    };
+    let guest = flags.split(' ').any(|f| f == "hypervisor");
     Ok(match (guest, named) {
         (true, Some(name)) => format!("guest ({name})"),
         (true, None) => "guest".to_owned(),
@@ -286,6 +295,22 @@ mod tests {
         assert_eq!(environment.fact("cpu.model"), None);
         let why = environment.facts["cpu.governor"].as_ref().unwrap_err();
         assert!(why.reason.contains("scaling_governor"), "{why}");
+    }
+
+    #[test]
+    fn on_64_bit_arm_a_model_is_two_numbers_and_a_hypervisor_does_not_show() {
+        let root = machine(&[
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm\nCPU implementer\t: 0x41\n\
+                 CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n",
+            ),
+            ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
+        ]);
+        let environment = read(root.path());
+        assert_eq!(environment.fact("cpu.model"), Some("0xd0c of implementer 0x41"));
+        let why = environment.facts["virtualization"].as_ref().unwrap_err();
+        assert_eq!(why.reason, "this processor does not show a hypervisor (the machine is from Amazon EC2)");
     }
 
     #[test]

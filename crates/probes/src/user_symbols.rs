@@ -173,6 +173,7 @@ impl UserSymbols {
 
     /// Returns the function that a return address leads back into, if the bytes before it are a call.
     pub(crate) fn before(&mut self, pid: u32, return_address: u64) -> Option<Frame> {
+        let return_address = without_signature(return_address);
         let called = return_address.checked_sub(1)?;
         let mapping = self.mapping(pid, called)?;
         let known = &mut self.processes.get_mut(&pid)?.after_call;
@@ -401,12 +402,16 @@ fn hex32(text: &str) -> Option<u32> {
 
 /// Whether the bytes before an address end in a call, so it may be a return address.
 ///
-/// Always true on machines other than x86-64.
+/// Always true on machines other than x86-64 and 64-bit Arm.
 fn is_after_call(mapping: &Mapping, address: u64) -> bool {
     const LONGEST: usize = 7;
-    if !cfg!(target_arch = "x86_64") {
+    let ends_in_call = if cfg!(target_arch = "x86_64") {
+        ends_in_call_of_x86
+    } else if cfg!(target_arch = "aarch64") {
+        ends_in_call_of_arm
+    } else {
         return true;
-    }
+    };
     let mut bytes = [0; LONGEST];
     let Some(from) = (address - mapping.from + mapping.offset).checked_sub(LONGEST as u64) else {
         return false;
@@ -416,12 +421,23 @@ fn is_after_call(mapping: &Mapping, address: u64) -> bool {
 }
 
 /// `e8` with an offset of four bytes, or `ff /2` with an operand of zero to five more.
-fn ends_in_call(bytes: [u8; 7]) -> bool {
+fn ends_in_call_of_x86(bytes: [u8; 7]) -> bool {
     let through = |length: usize| {
         let call = &bytes[7 - length..];
         call[0] == 0xff && call[1] >> 3 & 7 == 2
     };
     bytes[2] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(through)
+}
+
+/// `bl` with an offset of 26 bits, or `blr` with a register; `blraa` and its variants also check a signature.
+fn ends_in_call_of_arm(bytes: [u8; 7]) -> bool {
+    let last = u32::from_le_bytes([bytes[3], bytes[4], bytes[5], bytes[6]]);
+    last >> 26 == 0x25 || last & 0xfeff_f000 == 0xd63f_0000
+}
+
+/// On 64-bit Arm a function may sign its return address, in the bits above the 48 of an address.
+fn without_signature(return_address: u64) -> u64 {
+    if cfg!(target_arch = "aarch64") { return_address & 0xffff_ffff_ffff } else { return_address }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{ptr, thread};
 
 use nix::libc;
-use nix::unistd::gettid;
+use nix::unistd::{SysconfVar, gettid, sysconf};
 use record::clock::{Clock, Monotonic};
 
 use super::{Work, nanoseconds};
@@ -212,6 +212,8 @@ fn wait_until_asleep(tid: i32) -> io::Result<()> {
 struct LatePage {
     faults: OwnedFd,
     start: *mut libc::c_void,
+    /// Size of the kernel's pages: userfaultfd takes no part of one.
+    bytes: usize,
 }
 
 // SAFETY: the page is mapped for as long as this lives, and nothing but the kernel reads it.
@@ -238,7 +240,6 @@ struct Range {
 
 const API: u64 = 0xaa;
 const MODE_MISSING: u64 = 1;
-const PAGE_BYTES: usize = 4096;
 
 nix::ioctl_readwrite!(
     /// Agrees on the version and features.
@@ -269,13 +270,15 @@ impl LatePage {
         let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the descriptor is new and ours alone.
         let faults = unsafe { OwnedFd::from_raw_fd(fd) };
+        let bytes = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| io::Error::other("the system does not tell its page size"))?;
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let start = unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, rights, flags, -1, 0) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let page = Self { faults, start };
+        let page = Self { faults, start, bytes };
         let mut hello = Hello { api: API, ..Hello::default() };
         // SAFETY: the struct is laid out as the kernel has it.
         unsafe { say_hello(page.faults.as_raw_fd(), &raw mut hello) }?;
@@ -287,12 +290,12 @@ impl LatePage {
     }
 
     fn range(&self) -> Range {
-        Range { start: self.start as u64, length: PAGE_BYTES as u64, ..Range::default() }
+        Range { start: self.start as u64, length: self.bytes as u64, ..Range::default() }
     }
 
     fn take_away(&self) -> io::Result<()> {
         // SAFETY: the page is ours, and nothing holds a reference into it.
-        let result = unsafe { libc::madvise(self.start, PAGE_BYTES, libc::MADV_DONTNEED) };
+        let result = unsafe { libc::madvise(self.start, self.bytes, libc::MADV_DONTNEED) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -329,7 +332,7 @@ impl LatePage {
 impl Drop for LatePage {
     fn drop(&mut self) {
         // SAFETY: mapped by us, and no longer in use.
-        unsafe { libc::munmap(self.start, PAGE_BYTES) };
+        unsafe { libc::munmap(self.start, self.bytes) };
     }
 }
 

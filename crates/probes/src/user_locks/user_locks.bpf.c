@@ -30,6 +30,11 @@ enum {
 enum {
 	STATUS_COMPAT = 2,
 };
+#elif defined(__TARGET_ARCH_arm64)
+/* Of thread_info: TIF_32BIT (arch/arm64/include/asm/thread_info.h). */
+enum {
+	FLAG_32BIT = 1 << 22,
+};
 #endif
 
 /* Of futex(2). */
@@ -127,6 +132,11 @@ static __always_inline bool returns_to(__u64 word, __u64 ip, __u64 sp, __u64 cod
 {
 #if defined(__TARGET_ARCH_x86)
 	__u8 before[7];
+#elif defined(__TARGET_ARCH_arm64)
+	__u32 before;
+
+	/* A function may sign its return address, in the bits above the 48 of an address. */
+	word &= (1ULL << 48) - 1;
 #endif
 
 	if (word - code < code_bytes)
@@ -144,6 +154,13 @@ static __always_inline bool returns_to(__u64 word, __u64 ip, __u64 sp, __u64 cod
 	       (before[3] == 0xff && (before[4] >> 3 & 7) == 2) ||
 	       (before[4] == 0xff && (before[5] >> 3 & 7) == 2) ||
 	       (before[5] == 0xff && (before[6] >> 3 & 7) == 2);
+#elif defined(__TARGET_ARCH_arm64)
+	if ((word ^ ip) >> 32 || word - sp < NEAR_SP || word & 3)
+		return false;
+	if (bpf_probe_read_user(&before, sizeof(before), (void *)(word - sizeof(before))))
+		return false;
+	/* As user_symbols.rs tells them: `bl`, or `blr` and its variants. */
+	return before >> 26 == 0x25 || (before & 0xfefff000) == 0xd63f0000;
 #else
 	return false;
 #endif
@@ -287,6 +304,10 @@ static __always_inline bool is_compat(void)
 	struct task_struct *task = (void *)bpf_get_current_task();
 
 	return BPF_CORE_READ(task, thread_info.status) & STATUS_COMPAT;
+#elif defined(__TARGET_ARCH_arm64)
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread_info.flags) & FLAG_32BIT;
 #else
 	return false;
 #endif

@@ -32,10 +32,63 @@ fn what_was_read_of_a_process_holds_when_it_has_ended_and_one_that_was_never_rea
 
 #[test]
 fn calls_are_told_from_other_code() {
-    assert!(ends_in_call([0x90, 0x90, 0xe8, 1, 2, 3, 4]));
-    assert!(ends_in_call([0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0]), "call rax");
-    assert!(ends_in_call([0x90, 0xff, 0x15, 1, 2, 3, 4]), "call [rip+x]");
-    assert!(!ends_in_call([0x90, 0x90, 0x48, 0x89, 0xe5, 0x89, 0xd0]));
+    assert!(ends_in_call_of_x86([0x90, 0x90, 0xe8, 1, 2, 3, 4]));
+    assert!(ends_in_call_of_x86([0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0]), "call rax");
+    assert!(ends_in_call_of_x86([0x90, 0xff, 0x15, 1, 2, 3, 4]), "call [rip+x]");
+    assert!(!ends_in_call_of_x86([0x90, 0x90, 0x48, 0x89, 0xe5, 0x89, 0xd0]));
+    let arm = |instruction: u32| {
+        let [a, b, c, d] = instruction.to_le_bytes();
+        ends_in_call_of_arm([0x1f, 0x20, 0x03, a, b, c, d])
+    };
+    for (instruction, name) in [
+        (0x9400_0001, "bl forward"),
+        (0x97ff_ffff, "bl back"),
+        (0xd63f_0100, "blr x8"),
+        (0xd63f_03c0, "blr x30"),
+        (0xd63f_091f, "blraaz x8"),
+        (0xd73f_0d09, "blrab x8, x9"),
+    ] {
+        assert!(arm(instruction), "{name}");
+    }
+    for (instruction, name) in [
+        (0x1400_0001, "b"),
+        (0xd61f_0100, "br x8"),
+        (0xd65f_03c0, "ret"),
+        (0xd503_201f, "nop"),
+        (0xb400_0040, "cbz"),
+        (0xa9bf_7bfd, "stp"),
+    ] {
+        assert!(!arm(instruction), "{name}");
+    }
+}
+
+/// The test's own code is the known code: what the compiler put before the address is a call.
+#[test]
+fn a_return_address_has_a_name_and_one_that_is_no_return_address_has_none() {
+    let pid = std::process::id();
+    let mut symbols = UserSymbols::new();
+    symbols.meet(pid);
+    let called = return_address_of_this();
+    let frame = symbols.before(pid, called).expect("a call leads here");
+    assert!(frame.name.contains("a_return_address_has_a_name"), "{frame:?}");
+    if cfg!(target_arch = "aarch64") {
+        let signed = symbols.before(pid, called | 0x2a << 48).expect("the signature is no part of it");
+        assert_eq!(signed.name, frame.name);
+    }
+    let beginning = ends_in_call_of_arm as *const () as u64;
+    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        assert_eq!(symbols.before(pid, beginning + 4).map(|frame| frame.name), None, "no call ends there");
+    }
+}
+
+/// The address that the call of this function returns to, by the C library's own walk over the stack.
+#[inline(never)]
+fn return_address_of_this() -> u64 {
+    let mut frames = [std::ptr::null_mut(); 2];
+    // SAFETY: the array has room for two addresses.
+    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), 2) };
+    assert_eq!(count, 2);
+    frames[1] as u64
 }
 
 #[test]
@@ -66,7 +119,7 @@ fn a_path_that_leads_to_another_file_gives_no_name() {
 
 /// A mapped part of our own program, as if it were mapped from `file`.
 fn mapped_from(file: &Path) -> Mapping {
-    let here = ends_in_call as *const () as u64;
+    let here = ends_in_call_of_x86 as *const () as u64;
     let own = mappings(std::process::id()).into_iter().find(|m| (m.from..m.until).contains(&here)).unwrap();
     let id = FileId::of(file).unwrap();
     Mapping { path: file.display().to_string(), file: Some(file.to_owned()), id, ..(*own).clone() }
@@ -77,12 +130,12 @@ fn a_file_that_others_can_change_is_read_without_its_debug_information() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("program");
     fs::copy("/proc/self/exe", &file).unwrap();
-    let here = ends_in_call as *const () as u64 + 1;
+    let here = ends_in_call_of_x86 as *const () as u64 + 1;
     for mode in [0o755, 0o777] {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         let mut symbols = UserSymbols::new();
         let name = symbols.name(&mapped_from(&file), here, here).name;
-        assert!(name.contains("ends_in_call"), "{mode:o}: {name}");
+        assert!(name.contains("ends_in_call_of_x86"), "{mode:o}: {name}");
         assert_eq!(
             (symbols.files.len(), symbols.of_others.len()),
             if mode == 0o755 { (1, 0) } else { (0, 1) }
@@ -102,7 +155,7 @@ fn a_pipe_in_the_place_of_a_program_is_not_waited_for() {
     nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU | nix::sys::stat::Mode::S_IRWXO).unwrap();
     let mapping = mapped_from(&file);
     assert!(mapping.open().is_none());
-    let here = ends_in_call as *const () as u64 + 1;
+    let here = ends_in_call_of_x86 as *const () as u64 + 1;
     assert!(UserSymbols::new().name(&mapping, here, here).name.starts_with("program+"));
 }
 
@@ -110,7 +163,7 @@ fn a_pipe_in_the_place_of_a_program_is_not_waited_for() {
 fn tables_of_others_have_so_much_memory_together() {
     let folder = tempfile::tempdir().unwrap();
     let mut symbols = UserSymbols::new();
-    let here = ends_in_call as *const () as u64 + 1;
+    let here = ends_in_call_of_x86 as *const () as u64 + 1;
     for number in 0..2 * FILES_MAX {
         let file = folder.path().join(number.to_string());
         // A header only and no table; this result is remembered too.
@@ -207,8 +260,8 @@ fn our_own_functions_have_names_and_what_is_no_code_has_none() {
     let mut symbols = UserSymbols::new();
     let pid = std::process::id();
     symbols.meet(pid);
-    let here = symbols.at(pid, ends_in_call as *const () as u64 + 1).unwrap();
-    assert!(here.name.contains("ends_in_call"), "{here:?}");
+    let here = symbols.at(pid, ends_in_call_of_x86 as *const () as u64 + 1).unwrap();
+    assert!(here.name.contains("ends_in_call_of_x86"), "{here:?}");
     assert_eq!(symbols.at(pid, 8), None);
     let on_the_stack = &raw const pid as u64;
     assert_eq!(symbols.before(pid, on_the_stack), None);

@@ -19,11 +19,11 @@ use std::path::Path;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::unistd::{SysconfVar, sysconf};
 use record::missing::{Maybe, Missing};
 
 /// Number of bytes of a file that the test reads.
 const TESTED_BYTES: u64 = 1 << 20;
-const PAGE: usize = 4096;
 /// Maximum share of the pages that may be in memory after a direct read: readahead of other processes, a page
 /// at the end.
 const RESIDENT_MAX: f64 = 0.1;
@@ -135,7 +135,8 @@ fn mount_of(folder: &Path, mountinfo: &str) -> Option<(String, String)> {
 pub(super) fn is_direct(file: &File) -> Maybe<bool> {
     let why = |what: &str, e: io::Error| Missing::because(format!("{what}: {e}"));
     let bytes = file.metadata().map_err(|e| why("the file's size", e))?.len().min(TESTED_BYTES);
-    let bytes = bytes - bytes % PAGE as u64;
+    let page = page_bytes();
+    let bytes = bytes - bytes % page as u64;
     let length = usize::try_from(bytes).ok().and_then(NonZeroUsize::new);
     let Some(length) = length else { return Err(Missing::because("the file is shorter than a page")) };
     file.sync_all().map_err(|e| why("fsync", e))?;
@@ -151,10 +152,16 @@ pub(super) fn is_direct(file: &File) -> Maybe<bool> {
         .custom_flags(libc::O_DIRECT)
         .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
         .map_err(|e| why("O_DIRECT is refused", e))?;
-    let mut memory = vec![0_u8; length.get() + PAGE];
-    let begin = memory.as_ptr().align_offset(PAGE);
+    let mut memory = vec![0_u8; length.get() + page];
+    let begin = memory.as_ptr().align_offset(page);
     direct.read_exact_at(&mut memory[begin..begin + length.get()], 0).map_err(|e| why("a direct read", e))?;
     Ok(resident(file, length).map_err(|e| why("mincore", e))? <= RESIDENT_MAX)
+}
+
+/// Size of the kernel's pages: 4 KiB on x86; 4, 16 or 64 KiB on Arm.
+fn page_bytes() -> usize {
+    let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).expect("every system has a page size")
 }
 
 /// Returns the share of the file's first pages that are in memory.
@@ -162,7 +169,7 @@ fn resident(file: &File, length: NonZeroUsize) -> io::Result<f64> {
     // SAFETY: a new mapping at an address that the kernel chooses; it is private to this function, which
     // unmaps it below.
     let at = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, file, 0) }?;
-    let mut pages = vec![0_u8; length.get().div_ceil(PAGE)];
+    let mut pages = vec![0_u8; length.get().div_ceil(page_bytes())];
     // SAFETY: the range is the mapping's, and the vector has a byte for each of its pages.
     let answered = unsafe { libc::mincore(at.as_ptr(), length.get(), pages.as_mut_ptr()) };
     let failed = (answered != 0).then(io::Error::last_os_error);
