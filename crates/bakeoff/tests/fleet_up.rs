@@ -142,7 +142,7 @@ impl Machines {
         fs::read_to_string(self.lab.path("sshd.log")).unwrap_or_default()
     }
 
-    fn up<'a>(&self, config: &'a str, on: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    fn up<'a>(config: &'a str, on: &'a str, more: &[&'a str]) -> Vec<&'a str> {
         [&["fleet", "up", "--on", on, "--ssh-config", config, "--program", PROGRAM][..], more].concat()
     }
 

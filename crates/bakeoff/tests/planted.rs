@@ -18,6 +18,7 @@ use nix::libc;
 const NOBODY: u32 = 65_534;
 
 /// A lab with a folder that others can enter; `None`: this process is not root, and cannot be another user too.
+#[expect(clippy::print_stderr, reason = "the output of a test")]
 fn lab() -> Option<Lab> {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: only root can be another user too");

@@ -87,9 +87,10 @@ fn await_that(is_true: impl Fn() -> bool) {
 
 fn collected(nats: &Nats, incomplete: Incomplete) -> Result<(Recovered, Vec<HistogramSlice>), FleetError> {
     let mut slices = Vec::new();
-    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told| match told {
-        Told::Load(Event::IntervalClosed(closed)) => slices.extend_from_slice(closed),
-        _ => {}
+    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told| {
+        if let Told::Load(Event::IntervalClosed(closed)) = told {
+            slices.extend_from_slice(closed);
+        }
     })?;
     Ok((recovered, slices))
 }

@@ -18,12 +18,12 @@ use crate::{confine, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// NATS server: nats://HOST:PORT on this machine, tls://HOST:PORT on another, or {file:PATH} [default:
-    /// $NATS_URL; it or the file may contain a password]
+    /// NATS server: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another, or `{file:PATH}` [default:
+    /// `$NATS_URL`; it or the file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
-    /// File with the seed of this agent's NKey
+    /// File with the seed of this agent's nkey
     #[arg(long, value_name = "FILE")]
     nkey: Option<PathBuf>,
 
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     id: Option<String>,
 
     /// Folder that stores each interval until the conductor has stored the run [default: bakeoff/agent in
-    /// $XDG_STATE_HOME]
+    /// `$XDG_STATE_HOME`]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 
@@ -66,12 +66,11 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
     let server = Server::new(&url, args.nkey.as_deref(), args.ca.as_deref()).map_err(of_fleet)?;
     let host = host();
     let id = args.id.clone().unwrap_or_else(|| format!("{}-{}", name_of(&host), std::process::id()));
-    let spool = match &args.spool {
-        Some(folder) => folder.clone(),
-        None => {
-            let state = state_folder();
-            state.ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?.join("agent")
-        }
+    let spool = if let Some(folder) = &args.spool {
+        folder.clone()
+    } else {
+        let state = state_folder();
+        state.ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?.join("agent")
     };
     signals::stop_on_interrupt()?;
     confine::after_setup_of_load();

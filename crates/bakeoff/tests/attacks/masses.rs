@@ -157,7 +157,9 @@ fn one_user_of_the_machine_does_not_take_the_connections_of_the_others() {
     let house = House::open(&lab, &["--queue", "--token-file", &tokens]);
     // More than the server takes from all users.
     let taken: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&house.address).unwrap()).collect();
-    taken.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    for stream in &taken {
+        stream.set_nonblocking(true).unwrap();
+    }
     let began_ns = Monotonic.now_ns();
     while held(&taken) > 80 {
         // Without a request, each of them ends after 10 s: then this is no evidence.

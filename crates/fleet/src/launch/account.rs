@@ -181,7 +181,7 @@ mod tests {
         let mode = |name: &str| fs::metadata(state.path().join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("fleet"), mode("fleet/lab.json")), (0o700, 0o600));
         assert!(accounts.create(&account).unwrap_err().to_string().contains("fleet down lab"));
-        assert_eq!(accounts.all().unwrap(), [account.clone()]);
+        assert_eq!(accounts.all().unwrap(), std::slice::from_ref(&account));
         accounts.update(&Account { hosts: Vec::new(), ..account.clone() }).unwrap();
         assert_eq!(accounts.all().unwrap(), []);
         for name in ["../x", "", "a/b"] {

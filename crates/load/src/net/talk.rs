@@ -165,7 +165,12 @@ impl Talk {
 
     /// Performs one event.
     pub(crate) fn exchange(&mut self, random: Random) -> Result<Answer, Failure> {
-        self.hear_left()?;
+        if self.is_used {
+            self.hear_left()?;
+        } else {
+            // An answer that comes before the first request is none.
+            self.look_idle()?;
+        }
         self.out.clear();
         self.dialogue.ask(random, &mut self.out);
         self.wire.begin(self.timeout);

@@ -252,6 +252,9 @@ pub(crate) type Speak = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Dialogue
 pub(crate) struct Tls {
     connection: ClientConnection,
     remedies: &'static Remedies,
+    /// The server has announced that nothing follows (`close_notify`). Without it, an attacker on the network
+    /// may have ended the connection.
+    is_ended: bool,
 }
 
 impl Tls {
@@ -261,7 +264,7 @@ impl Tls {
         let mut connection = connection.map_err(|e| failure(&e, remedies))?;
         // A request is sent as a whole, whatever its size.
         connection.set_buffer_limit(None);
-        Ok(Self { connection, remedies })
+        Ok(Self { connection, remedies, is_ended: false })
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
@@ -284,6 +287,7 @@ impl Tls {
                 break;
             }
             let state = self.connection.process_new_packets().map_err(|e| failure(&e, self.remedies))?;
+            self.is_ended |= state.peer_has_closed();
             let fresh = state.plaintext_bytes_to_read();
             if fresh > 0 {
                 let start = heard.len();
@@ -304,6 +308,8 @@ impl Tls {
         }
     }
 }
+
+const CUT: &str = "the server closed without close_notify: the answer may be cut";
 
 /// A dialogue inside TLS.
 pub(crate) struct Secured {
@@ -430,7 +436,12 @@ impl Dialogue for Secured {
     }
 
     fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed {
-        self.pass_on(input, |dialogue, heard| dialogue.hear(heard, is_end))
+        let heard = self.pass_on(input, |dialogue, heard| dialogue.hear(heard, is_end));
+        // An answer with a length is complete before the end.
+        if is_end && !self.tls.is_ended && matches!(heard.answer, Some(Ok(_))) {
+            return Parsed::failure(heard.taken, FailureClass::Connection, CUT);
+        }
+        heard
     }
 
     fn hear_unasked(&mut self, input: &[u8]) -> Parsed {

@@ -13,9 +13,19 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use super::certificates::Certificate;
 
 /// A connection, or the TLS on it.
-trait Stream: Read + Write + Send {}
+trait Stream: Read + Write + Send {
+    /// Tells the client that nothing follows, if the stream has a message for that.
+    fn say_end(&mut self) {}
+}
 
-impl<S: Read + Write + Send> Stream for S {}
+impl Stream for TcpStream {}
+
+impl Stream for StreamOwned<ServerConnection, TcpStream> {
+    fn say_end(&mut self) {
+        self.conn.send_close_notify();
+        let _ = self.flush();
+    }
+}
 
 /// One connection of a fake server.
 pub(crate) struct Peer {
@@ -51,6 +61,11 @@ impl Peer {
     /// Sends bytes; false if the client has gone.
     pub(crate) fn say(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Ends TLS as a server should before it closes the connection.
+    pub(crate) fn close(&mut self) {
+        self.stream.say_end();
     }
 
     /// Sends the same bytes until the client goes.

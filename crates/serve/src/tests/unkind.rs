@@ -338,7 +338,7 @@ fn a_form_that_is_sent_twice_queues_its_plan_once() {
     };
     let id = id_in(&desk.get("/plans/new").1);
     let send = |id: &str, plan: &str| {
-        let plan: String = plan.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let plan = plan.bytes().fold(String::new(), |text, byte| text + &format!("%{byte:02X}"));
         let form = format!("csrf={}&do=submit&id={id}&plan={plan}", desk.app.access.csrf);
         desk.send("POST", "/plans/new", super::FORM, &form)
     };
@@ -348,7 +348,7 @@ fn a_form_that_is_sent_twice_queues_its_plan_once() {
     };
     // A double click, or a retry after the answer was lost.
     assert_eq!([send(&id, PLAN).0, send(&id, PLAN).0], [303, 303]);
-    assert_eq!(entries(), [id.clone()]);
+    assert_eq!(entries(), std::slice::from_ref(&id));
     // The reader goes back and changes the text: that is another plan, under another id.
     let (status, page) = send(&id, &PLAN.replace("blocks = 6", "blocks = 8"));
     assert!(status == 409 && page.contains("blocks = 8"), "{status} {page}");

@@ -31,12 +31,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHERE", value_parser = place)]
     on: Place,
 
-    /// NATS server, as the agents reach it: tls://HOST:PORT, or {file:PATH} [default: $NATS_URL; it or the
+    /// NATS server, as the agents reach it: `tls://HOST:PORT`, or `{file:PATH}` [default: `$NATS_URL`; it or the
     /// file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 
-    /// File with the seed of the agents' NKey; {agent} in its name stands for an agent's name
+    /// File with the seed of the agents' nkey; {agent} in its name stands for an agent's name
     #[arg(long, value_name = "FILE")]
     nkey: Option<PathBuf>,
 

@@ -21,12 +21,12 @@ pub(crate) struct FleetOptions {
     #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
 
-    /// NATS server of the fleet: nats://HOST:PORT on this machine, tls://HOST:PORT on another [default:
-    /// $NATS_URL]
+    /// NATS server of the fleet: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another [default:
+    /// `$NATS_URL`]
     #[arg(long, value_name = "URL", requires = "fleet")]
     nats: Option<String>,
 
-    /// With --nats: file with the seed of this conductor's NKey
+    /// With --nats: file with the seed of this conductor's nkey
     #[arg(long, value_name = "FILE", requires = "fleet")]
     nkey: Option<PathBuf>,
 

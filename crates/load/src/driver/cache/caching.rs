@@ -150,7 +150,9 @@ impl<C: Codec> Speaker<C> {
                 }
             }
             (Read::Nothing { taken }, Operation::Get { .. }) => Parsed::well(taken, GET, Some(MISS)),
-            (Read::Done { taken }, Operation::Set { .. }) => Parsed::well(taken, SET, Some(STORED)),
+            (Read::Done { taken }, Operation::Set { .. }) if self.codec.is_stored(&input[..taken]) => {
+                Parsed::well(taken, SET, Some(STORED))
+            }
             (Read::Refused { taken, class, text }, _) => Parsed::failure(taken, class, text),
             _ => Parsed::garbage(input),
         }

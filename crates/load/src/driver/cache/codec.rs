@@ -32,6 +32,8 @@ pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
     ///
     /// - `bytes_max`: a longer value is rejected without waiting for it.
     fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a>;
+    /// Whether an answer that was read as [`Read::Done`] says that a value was stored.
+    fn is_stored(&self, answer: &[u8]) -> bool;
     /// Reads the answer to [`Self::write_get_many`] of `keys` keys. Returns [`Read::Done`] when the answer is
     /// complete. Passes each value read so far to `found`, also while the answer is incomplete.
     fn read_many<'a>(

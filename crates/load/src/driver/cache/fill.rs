@@ -79,7 +79,7 @@ impl<C: Codec> Cache for Filler<C> {
 
     fn remove(&mut self, settings: &LoadSettings) -> Result<Cleaned, LoadError> {
         let codec = self.codec.clone();
-        let removed = self.in_batches(self.kv.settings.keys + 1, &mut |number, out| {
+        let removed = self.in_batches(self.kv.settings.keys + 1, false, &mut |number, out| {
             codec.write_delete(number, out);
         });
         let removed = removed.map_err(|f| data_set_error(settings, "emptying the cache".to_owned(), f))?;
@@ -124,7 +124,7 @@ impl<C: Codec> Filler<C> {
         let mut first = 1;
         while first <= keys {
             let of = STEP.min(keys + 1 - first);
-            self.in_batches(of, &mut |number, out| write_set(&codec, &kv, first + number, 0, out))?;
+            self.in_batches(of, true, &mut |number, out| write_set(&codec, &kv, first + number, 0, out))?;
             first += of;
             let table = "the cache".to_owned();
             on_event(Event::Preparing { table, unit: "keys", rows_done: first - 1, rows: keys });
@@ -133,7 +133,7 @@ impl<C: Codec> Filler<C> {
             }
         }
         let spec = kv.spec();
-        self.in_batches(1, &mut |_, out| {
+        self.in_batches(1, true, &mut |_, out| {
             codec.write_set_head(MARK, spec.len(), 0, out);
             out.extend_from_slice(spec.as_bytes());
             out.extend_from_slice(b"\r\n");
@@ -142,7 +142,14 @@ impl<C: Codec> Filler<C> {
     }
 
     /// Sends `count` requests in batches; returns the number of requests that succeeded.
-    fn in_batches(&mut self, count: u64, write: &mut dyn FnMut(u64, &mut Vec<u8>)) -> Result<u64, Failure> {
+    ///
+    /// - `stores`: the requests are sets; otherwise they are deletes.
+    fn in_batches(
+        &mut self,
+        count: u64,
+        stores: bool,
+        write: &mut dyn FnMut(u64, &mut Vec<u8>),
+    ) -> Result<u64, Failure> {
         let (codec, bytes_max) = (self.codec.clone(), self.bytes_max);
         let (mut asked, mut done) = (0, 0);
         let mut out = Vec::with_capacity(BATCH_BYTES + 64 * 1024);
@@ -157,14 +164,16 @@ impl<C: Codec> Filler<C> {
             for _ in first..asked {
                 self.talk.hear_aside(|input| match codec.read(input, bytes_max) {
                     Read::More => Parsed::MORE,
-                    Read::Done { taken } => {
+                    Read::Done { taken } if !stores || codec.is_stored(&input[..taken]) => {
                         done += 1;
                         Parsed::well(taken, SET, None)
                     }
-                    Read::Nothing { taken } | Read::Value { taken, .. } => Parsed::well(taken, SET, None),
+                    Read::Nothing { taken } if !stores => Parsed::well(taken, SET, None),
                     Read::Refused { taken, class, text } => Parsed::failure(taken, class, text),
                     Read::TooLong { bytes } => too_long(bytes, bytes_max),
-                    Read::Garbage => Parsed::garbage(input),
+                    Read::Done { .. } | Read::Nothing { .. } | Read::Value { .. } | Read::Garbage => {
+                        Parsed::garbage(input)
+                    }
                 })?;
             }
         }

@@ -238,6 +238,14 @@ impl Codec for Dialect {
         }
     }
 
+    fn is_stored(&self, answer: &[u8]) -> bool {
+        match self {
+            Self::Text => answer.trim_ascii_end() == b"STORED",
+            // Flags may follow.
+            Self::Meta => answer.starts_with(b"HD"),
+        }
+    }
+
     fn read_many<'a>(
         &self,
         input: &'a [u8],

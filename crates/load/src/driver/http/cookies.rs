@@ -45,7 +45,9 @@ impl Jar {
         let pair = parts.next().unwrap_or_default();
         let Some(equals) = pair.iter().position(|b| *b == b'=') else { return };
         let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-        if name.is_empty() || name.len() + value.len() > COOKIE_BYTES_MAX {
+        // A control character could end the request's header, or begin another.
+        let is_unsafe = name.iter().chain(value).any(u8::is_ascii_control);
+        if name.is_empty() || is_unsafe || name.len() + value.len() > COOKIE_BYTES_MAX {
             return;
         }
         let (mut path, mut is_gone, mut has_age) = (folder_of(asked), false, false);
@@ -150,6 +152,10 @@ mod tests {
         jar.take(b"key=secret; Secure", b"/");
         jar.take(b"no pair", b"/");
         jar.take(b"admin=1; path=/admin", b"/");
+        for control in ["\0", "\t", "\r", "\x1b", "\x1f", "\x7f"] {
+            jar.take(format!("a=b{control}c").as_bytes(), b"/");
+            jar.take(format!("a{control}b=c; path=/").as_bytes(), b"/");
+        }
         assert_eq!(sent(&jar, "/"), "id=1");
         assert_eq!(sent(&jar, "/shop/cart?x"), "cart=a=b; id=1");
         assert_eq!(sent(&jar, "/shopping"), "id=1");

@@ -178,7 +178,7 @@ impl DialogueOne {
             Part::ChunkHead => match line(input) {
                 Some((size, taken)) => {
                     let digits = size.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-                    match std::str::from_utf8(digits).ok().and_then(|d| u64::from_str_radix(d, 16).ok()) {
+                    match number(digits, 16) {
                         Some(0) => self.part = Part::Trailer,
                         Some(size) => self.part = Part::Chunk(size),
                         None => return Step::Garbage,
@@ -278,6 +278,13 @@ fn begins_timeout(input: &[u8]) -> bool {
     begins(b"HTTP/1.1 408") || begins(b"HTTP/1.0 408")
 }
 
+/// A number of digits only: the library would also accept a sign, and servers disagree about it.
+fn number(digits: &[u8], radix: u32) -> Option<u64> {
+    let has_sign = digits.first().is_some_and(|first| !first.is_ascii_hexdigit());
+    let digits = std::str::from_utf8(digits).ok().filter(|_| !has_sign)?;
+    u64::from_str_radix(digits, radix).ok()
+}
+
 fn within(left: u64, bytes: usize) -> usize {
     usize::try_from(left).map_or(bytes, |left| left.min(bytes))
 }
@@ -334,14 +341,14 @@ impl Head {
         let Some(colon) = header.iter().position(|b| *b == b':') else { return Ok(()) };
         let (name, value) = (&header[..colon], header[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
-            let length: Option<u64> = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
-            let length = length.ok_or(NoHead)?;
+            let length = number(value, 10).ok_or(NoHead)?;
             // Two different lengths: an attacker can use one of them to forge another answer.
             if self.length.replace(length).is_some_and(|before| before != length) {
                 return Err(NoHead);
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            self.is_chunked = value.to_ascii_lowercase().ends_with(b"chunked");
+            let last = value.rsplit(|b| *b == b',').next().unwrap_or_default().trim_ascii();
+            self.is_chunked = last.eq_ignore_ascii_case(b"chunked");
         } else if name.eq_ignore_ascii_case(b"connection") {
             self.closes = is_close(value) || self.closes && !value.eq_ignore_ascii_case(b"keep-alive");
         }
@@ -468,10 +475,23 @@ mod tests {
             &b"SSH-2.0-OpenSSH\r\n"[..],
             b"HTTP/1.1 abc\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",
+            b"HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\nab",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+2\r\nab\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 1\r\n\r\nab",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         ] {
             assert!(matches!(heard("GET", input, 1000, false), Some(Err(_))), "{input:?}");
+        }
+        // Another coding than chunks: the body ends with the connection.
+        for coding in ["xchunked", "chunked, gzip", "chunked;x"] {
+            let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n");
+            assert_eq!(heard("GET", answer.as_bytes(), 1000, false), None, "{coding}");
+            assert_eq!(heard("GET", answer.as_bytes(), 1000, true), Some(Ok((200, true, 0))), "{coding}");
+        }
+        for coding in ["chunked", "gzip, Chunked", "gzip,chunked "] {
+            let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n");
+            assert_eq!(heard("GET", answer.as_bytes(), 7, false), Some(Ok((200, false, 0))), "{coding}");
         }
         let error = heard("GET", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", 1000, false);
         assert!(matches!(&error, Some(Err(text)) if text.contains("500")), "{error:?}");

@@ -21,7 +21,7 @@ use record::load::DataCheck;
 use record::missing::Missing;
 use socket2::Socket;
 
-use self::answer::{ASIDE_BYTES_MAX, Broken, Keep, Reader, Ready, Wanted};
+use self::answer::{ASIDE_BYTES_MAX, Broken, COMMAND_COMPLETE, Keep, Reader, Ready, Wanted};
 use self::codec::TooLong;
 use self::login::Welcome;
 use self::refusal::broken_failure;
@@ -122,6 +122,7 @@ fn ask(
     wire.send(request)?;
     // Requests outside of events have short answers.
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
+    reader.begin(codec::completion_of(request));
     let mut bytes = 0;
     let heard = wire.hear(|input, is_end| {
         let (taken, end) = reader.hear(input, is_end, &mut wanted);
@@ -194,7 +195,7 @@ impl PostgresProtocol {
 
     fn begin_answer(&mut self) {
         self.begins = true;
-        self.reader.begin();
+        self.reader.begin(COMMAND_COMPLETE);
     }
 
     fn refused(&self, broken: Broken) -> Failure {

@@ -124,6 +124,10 @@ impl Codec for Dialect {
         }
     }
 
+    fn is_stored(&self, answer: &[u8]) -> bool {
+        answer.trim_ascii_end() == b"+OK"
+    }
+
     fn read_many<'a>(
         &self,
         input: &'a [u8],

@@ -18,6 +18,14 @@ pub(super) const ASIDE_BYTES_MAX: usize = 1 << 20;
 /// Size of a message's type and its length; the length includes itself.
 const HEADER_BYTES: usize = 5;
 
+/// Type of the message that completes a statement.
+pub(super) const COMMAND_COMPLETE: u8 = b'C';
+
+/// Type of the message that completes a statement without text.
+const EMPTY_QUERY: u8 = b'I';
+
+const INCOMPLETE: &str = "an answer ends without its completion";
+
 /// Reason why there is no usable answer, with the SQLSTATE.
 pub(super) type Broken = broken::Broken<String>;
 
@@ -63,17 +71,22 @@ pub(super) struct Reader {
     bytes_max: usize,
     /// Bytes to skip that have not arrived yet.
     skip: usize,
+    /// Type of the message that completes the request.
+    completion: u8,
+    is_complete: bool,
     refused: Option<Broken>,
 }
 
 impl Reader {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, skip: 0, refused: None }
+        Self { bytes_max, skip: 0, completion: COMMAND_COMPLETE, is_complete: false, refused: None }
     }
 
     /// Begins the next answer.
-    pub(super) fn begin(&mut self) {
-        *self = Self::new(self.bytes_max);
+    ///
+    /// - `completion`: type of the message that completes the request.
+    pub(super) fn begin(&mut self, completion: u8) {
+        *self = Self { completion, ..Self::new(self.bytes_max) };
     }
 
     /// Reads the next bytes; returns the number of bytes consumed, and the transaction status at the end of
@@ -98,7 +111,12 @@ impl Reader {
                 Ok(Step::Took(bytes)) => taken += bytes,
                 Ok(Step::Ready(bytes, ready)) => {
                     taken += bytes;
-                    break Some(self.refused.take().map_or(Ok(ready), Err));
+                    break Some(match self.refused.take() {
+                        Some(refused) => Err(refused),
+                        // A server that is ready without having done anything has executed no statement.
+                        None if !self.is_complete => Err(Broken::Garbled(INCOMPLETE)),
+                        None => Ok(ready),
+                    });
                 }
                 Err(broken) => break Some(Err(self.refused.take().unwrap_or(broken))),
             }
@@ -111,6 +129,8 @@ impl Reader {
 
     fn step(&mut self, input: &[u8], wanted: &mut Option<Wanted<'_>>) -> Result<Step, Broken> {
         let Some((kind, length)) = header(input, self.bytes_max)? else { return Ok(Step::More) };
+        self.is_complete |=
+            kind == self.completion || kind == EMPTY_QUERY && self.completion == COMMAND_COMPLETE;
         let is_unseen = match kind {
             b'D' | b'T' => wanted.is_none(),
             b'C' => !wanted.as_ref().is_some_and(|wanted| wanted.keep.counts()),
@@ -157,7 +177,7 @@ enum Step {
 fn header(input: &[u8], bytes_max: usize) -> Result<Option<(u8, usize)>, Broken> {
     let Some(([kind, length @ ..], _)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
-    let length = length.checked_sub(4).ok_or(Broken::Garbled("a message has an invalid length"))?;
+    let length = length.checked_sub(4).ok_or(INVALID_LENGTH)?;
     if length > bytes_max {
         return Err(Broken::too_long(length, bytes_max));
     }
@@ -185,6 +205,7 @@ pub(super) fn refusal(body: &[u8]) -> Broken {
 }
 
 const CUT_SHORT: Broken = Broken::Garbled("a message is truncated");
+const INVALID_LENGTH: Broken = Broken::Garbled("a message has an invalid length");
 
 fn read_names(body: &[u8], names: &mut Vec<String>) -> Result<(), Broken> {
     names.clear();
@@ -239,6 +260,14 @@ impl Wanted<'_> {
     }
 }
 
+/// Length of a field; `None`: NULL.
+pub(super) fn field_length(bytes: [u8; 4]) -> Result<Option<usize>, Broken> {
+    match i32::from_be_bytes(bytes) {
+        -1 => Ok(None),
+        length => usize::try_from(length).map(Some).map_err(|_| INVALID_LENGTH),
+    }
+}
+
 fn read_row(body: &[u8], row: &mut ResultRow, columns: &[String]) -> Result<(), Broken> {
     if row.rows == 0 {
         row.names.clear();
@@ -249,8 +278,7 @@ fn read_row(body: &[u8], row: &mut ResultRow, columns: &[String]) -> Result<(), 
     let (count, mut rest) = body.split_first_chunk().ok_or(CUT_SHORT)?;
     for _ in 0..u16::from_be_bytes(*count) {
         let (length, after) = rest.split_first_chunk().ok_or(CUT_SHORT)?;
-        let length = i32::from_be_bytes(*length);
-        let Ok(length) = usize::try_from(length) else {
+        let Some(length) = field_length(*length)? else {
             row.values.push(None);
             rest = after;
             continue;
@@ -298,9 +326,20 @@ mod tests {
     }
 
     #[test]
+    fn a_field_shorter_than_null_is_damage() {
+        for length in [-2, i32::MIN] {
+            let sent = [b"D\0\0\0\x0a\0\x01", &length.to_be_bytes()[..]].concat();
+            let (mut row, mut columns) = (ResultRow::default(), Vec::new());
+            let wanted = Wanted { keep: Keep::Last(&mut row), columns: &mut columns };
+            let end = end_of(&sent, 100, Some(wanted));
+            assert!(matches!(end, Some(Err(Broken::Garbled(_)))), "{length}");
+        }
+    }
+
+    #[test]
     fn of_a_long_answer_nothing_is_held_but_the_beginning_of_a_message() {
         let mut whole = b"D\0\0\0\x0b\0\x01\0\0\0\x017".repeat(300_000);
-        whole.extend_from_slice(b"Z\0\0\0\x05I");
+        whole.extend_from_slice(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
         let (mut reader, mut left, mut ended) = (Reader::new(1 << 20), Vec::new(), false);
         for piece in whole.chunks(64 << 10) {
             left.extend_from_slice(piece);
@@ -322,6 +361,42 @@ mod tests {
             assert_eq!((code.as_str(), message.as_str()), ("40P01", "deadlock found"));
         }
         assert!(end_of(b"Z\0\0", 1, None).is_none());
+    }
+
+    #[test]
+    fn an_answer_without_its_completion_is_none() {
+        let ends = |completion: u8, sent: &[u8]| {
+            let mut reader = Reader::new(1 << 20);
+            reader.begin(completion);
+            reader.hear(sent, false, &mut None).1.unwrap()
+        };
+        let (end, row) = (b"Z\0\0\0\x05I", b"D\0\0\0\x0b\0\x01\0\0\0\x017");
+        let (done, empty) = (b"C\0\0\0\x0dSELECT 1\0", b"I\0\0\0\x04");
+        let (parsed, closed) = (b"1\0\0\0\x04", b"3\0\0\0\x04");
+        for (completion, said, is_well) in [
+            (b'C', &b""[..], false),
+            (b'C', row, false),
+            (b'C', b"2\0\0\0\x04", false),
+            (b'C', parsed, false),
+            (b'C', closed, false),
+            (b'C', done, true),
+            (b'C', empty, true),
+            (b'1', b"", false),
+            (b'1', done, false),
+            (b'1', empty, false),
+            (b'1', parsed, true),
+            (b'3', b"", false),
+            (b'3', closed, true),
+        ] {
+            let ended = ends(completion, &[said, end].concat());
+            assert_eq!(ended.is_ok(), is_well, "{} {said:?}", char::from(completion));
+            assert!(is_well || matches!(ended, Err(Broken::Garbled(text)) if text.contains("completion")));
+        }
+        // The next answer needs its own.
+        let mut reader = Reader::new(1 << 20);
+        assert!(reader.hear(&[&done[..], end].concat(), false, &mut None).1.unwrap().is_ok());
+        reader.begin(b'C');
+        assert!(reader.hear(end, false, &mut None).1.unwrap().is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use record::load::LoadSettings;
 
-use super::answer::{Broken, Keep, Reader, Ready, Wanted};
+use super::answer::{Broken, Keep, Reader, Ready, Wanted, field_length};
 use super::codec;
 use super::refusal::broken_failure;
 use super::server::{Reached, UNIQUE_VIOLATION, read_unasked, server_version, too_long};
@@ -97,7 +97,7 @@ impl PostgresClient {
         if fields > 0 {
             rows.begin_set(fields);
         }
-        reader.begin();
+        reader.begin(codec::completion_of(request));
         let mut wanted = Some(Wanted { keep: Keep::All(rows), columns: no_names });
         wire.hear_left(false, read_unasked)?;
         wire.send(request)?;
@@ -183,7 +183,7 @@ fn decode(row: RawRow<'_>, values: &mut Values) -> Option<()> {
     let (count, mut rest) = row.bytes.split_first_chunk()?;
     for _ in 0..u16::from_be_bytes(*count) {
         let (length, after) = rest.split_first_chunk()?;
-        let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
+        let Some(length) = field_length(*length).ok()? else {
             values.each.push(Value::Null);
             rest = after;
             continue;
@@ -207,6 +207,8 @@ mod tests {
         let mut values = Values::default();
         decode(RawRow { bytes, fields: 3, kinds: &[] }, &mut values).unwrap();
         assert_eq!(values.each, [Value::InRow(6, 2), Value::Null, Value::InRow(16, 0)]);
+        let negative = RawRow { bytes: b"\0\x01\xff\xff\xff\xfe", fields: 1, kinds: &[] };
+        assert!(decode(negative, &mut Values::default()).is_none());
         for cut in 0..bytes.len() {
             let row = RawRow { bytes: &bytes[..cut], fields: 3, kinds: &[] };
             assert!(decode(row, &mut Values::default()).is_none(), "{cut}");

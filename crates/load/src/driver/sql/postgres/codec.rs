@@ -10,6 +10,7 @@
 
 use std::io::Write as _;
 
+use super::answer::COMMAND_COMPLETE;
 use crate::workload::statement::Parameter;
 
 /// Length limit of a request: lengths are signed.
@@ -75,6 +76,16 @@ pub(super) fn write_close(number: usize, out: &mut Vec<u8>) -> Result<(), TooLon
     message(b'S', out, |_| {})
 }
 
+/// Type of the message that completes the answer to a request: the server sends it before it is ready again.
+pub(super) fn completion_of(request: &[u8]) -> u8 {
+    match request.first() {
+        // Prepare, and close.
+        Some(b'P') => b'1',
+        Some(b'C') => b'3',
+        _ => COMMAND_COMPLETE,
+    }
+}
+
 fn message(kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), TooLong> {
     let from = out.len() + 1;
     out.extend_from_slice(&[kind, 0, 0, 0, 0]);
@@ -119,6 +130,17 @@ fn write_value(parameter: Parameter<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_has_a_completion_of_its_kind() {
+        let mut out = Vec::new();
+        write_prepare(1, "SELECT 1", &mut out).unwrap();
+        assert_eq!(completion_of(&out), b'1');
+        write_execute(1, &[], &mut out).unwrap();
+        assert_eq!(completion_of(&out), b'C');
+        write_query("SELECT 1", &mut out).unwrap();
+        assert_eq!(completion_of(&out), b'C');
+    }
 
     #[test]
     fn a_statement_is_one_request() {

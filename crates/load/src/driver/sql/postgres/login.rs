@@ -2,6 +2,7 @@
 //!
 //! Methods: trust, cleartext, MD5 and SCRAM-SHA-256; the crate `postgres-protocol` computes the last two.
 
+use std::fmt::Display;
 use std::io;
 
 use bytes::BytesMut;
@@ -69,7 +70,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
     let more = [("application_name", "bakeoff")].into_iter().chain(who.options.map(|o| ("options", o)));
     frontend::startup_message(parameters.into_iter().chain(more), &mut out).map_err(|e| unwritable(&e))?;
     wire.send(&out)?;
-    let mut scram = None;
+    let (mut scram, mut is_in) = (None, false);
     let (mut welcome, mut requests) = (Welcome::default(), 0);
     loop {
         let (kind, body) = next(wire)?;
@@ -79,7 +80,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
             }
             b'R' => {
                 requests += 1;
-                authenticate(wire, &body, who, &mut scram)?;
+                is_in = authenticate(wire, &body, who, &mut scram)?;
             }
             b'S' => {
                 let mut words = body.split(|b| *b == 0);
@@ -93,11 +94,34 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
                 welcome.secret_key = number(4).map_or(0, i32::from_be_bytes);
             }
             b'E' => return Err(broken_failure(answer::refusal(&body))),
-            b'Z' => return Ok(welcome),
+            b'Z' if is_in => return Ok(welcome),
+            b'Z' => {
+                check_proof(scram.as_ref())?;
+                return Err(garbled(NO_SERVER));
+            }
             b'N' => {}
             _ => return Err(garbled(NO_SERVER)),
         }
     }
+}
+
+/// The exchange of a login by SCRAM.
+struct Scram {
+    exchange: sasl::ScramSha256,
+    /// The server has proved that it knows the password.
+    is_proven: bool,
+}
+
+/// Fails if the server has begun SCRAM and not proved that it knows the password.
+fn check_proof(scram: Option<&Scram>) -> Result<(), Failure> {
+    match scram {
+        Some(Scram { is_proven: false, .. }) => Err(impostor(&"it ended the login before the proof")),
+        _ => Ok(()),
+    }
+}
+
+fn impostor(reason: &dyn Display) -> Failure {
+    configuration(&format!("the server did not prove that it knows the password: {reason}"))
 }
 
 /// The next message: its type and its body.
@@ -109,12 +133,13 @@ fn next(wire: &mut Wire) -> Result<(u8, Vec<u8>), Failure> {
     })?
 }
 
+/// Answers a request for authentication; returns whether the server lets the client in.
 fn authenticate(
     wire: &mut Wire,
     body: &[u8],
     who: &Credentials<'_>,
-    scram: &mut Option<sasl::ScramSha256>,
-) -> Result<(), Failure> {
+    scram: &mut Option<Scram>,
+) -> Result<bool, Failure> {
     let cut_short = || garbled("a message is truncated");
     let (method, rest) = body.split_first_chunk().ok_or_else(cut_short)?;
     let password = || {
@@ -124,11 +149,9 @@ fn authenticate(
             )
         })
     };
-    let impostor =
-        |e: io::Error| configuration(&format!("the server did not prove that it knows the password: {e}"));
     let mut out = BytesMut::new();
     match u32::from_be_bytes(*method) {
-        AUTHENTICATED => return Ok(()),
+        AUTHENTICATED => return check_proof(scram.as_ref()).map(|()| true),
         CLEARTEXT if !who.may_be_cleartext => {
             return Err(configuration(
                 "the server requests the password in cleartext, which an attacker could read on the network, \
@@ -153,16 +176,22 @@ fn authenticate(
                 return Err(unknown(&format!("SASL with {}", names.trim())));
             }
             let binding = sasl::ChannelBinding::unsupported();
-            let new = scram.insert(sasl::ScramSha256::new(password()?, binding));
-            frontend::sasl_initial_response(sasl::SCRAM_SHA_256, new.message(), &mut out)
+            let exchange = sasl::ScramSha256::new(password()?, binding);
+            let new = scram.insert(Scram { exchange, is_proven: false });
+            frontend::sasl_initial_response(sasl::SCRAM_SHA_256, new.exchange.message(), &mut out)
         }
         SASL_CONTINUE => {
             let scram = scram.as_mut().ok_or_else(cut_short)?;
             check_work(rest)?;
-            scram.update(rest).map_err(impostor)?;
-            frontend::sasl_response(scram.message(), &mut out)
+            scram.exchange.update(rest).map_err(|e| impostor(&e))?;
+            frontend::sasl_response(scram.exchange.message(), &mut out)
         }
-        SASL_FINAL => return scram.as_mut().ok_or_else(cut_short)?.finish(rest).map_err(impostor),
+        SASL_FINAL => {
+            let scram = scram.as_mut().ok_or_else(cut_short)?;
+            scram.exchange.finish(rest).map_err(|e| impostor(&e))?;
+            scram.is_proven = true;
+            return Ok(false);
+        }
         other => {
             return Err(match other {
                 2 => unknown("Kerberos 5"),
@@ -173,7 +202,7 @@ fn authenticate(
         }
     }
     .map_err(|e| unwritable(&e))?;
-    wire.send(&out)
+    wire.send(&out).map(|()| false)
 }
 
 /// Limit of hash iterations that a server may request: 4,096 is usual, and a million takes about a second.

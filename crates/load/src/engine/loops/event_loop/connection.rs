@@ -202,7 +202,10 @@ impl EventLoop {
         let is_answered = state == State::Asking && matches!(answer, Some(Ok(_)));
         let unasked = if is_answered { self.hear_left(carrier) } else { None };
         match (state, answer) {
-            (State::Greeting, Some(Ok(_))) => self.on_greeted(carrier),
+            (State::Greeting, Some(Ok(_))) => match self.hear_left(carrier) {
+                None => self.on_greeted(carrier),
+                Some(failure) => self.on_unconnected(carrier, &failure),
+            },
             (State::Greeting, Some(Err(failure))) => self.on_unconnected(carrier, &failure),
             (State::Greeting, None) if bytes == 0 => self.on_unconnected(carrier, &closed()),
             (State::Asking, Some(Ok(answer))) => self.on_done(number, answer),
