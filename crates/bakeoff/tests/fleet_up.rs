@@ -192,7 +192,7 @@ impl Drop for Machines {
 fn a_fleet_by_ssh_is_started_shown_used_and_ended_and_no_command_line_has_a_secret() {
     let Some(machines) = Machines::start() else { return };
     let config = machines.ssh_config();
-    let up = machines.json(&Drop::up(&config, "ssh:gen1,gen2", &["-n", "3", "--name", "lab"]), 0);
+    let up = machines.json(&Machines::up(&config, "ssh:gen1,gen2", &["-n", "3", "--name", "lab"]), 0);
     let of = |host: usize| {
         let agents = up["hosts"][host]["agents"].as_array().unwrap();
         agents.iter().map(|agent| agent["agent"].as_str().unwrap()).collect::<Vec<_>>()
@@ -241,7 +241,7 @@ fn a_fleet_by_ssh_is_started_shown_used_and_ended_and_no_command_line_has_a_secr
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(victim), nix::sys::signal::Signal::SIGKILL).unwrap();
     let status = machines.json(&["fleet", "status"], 1);
     assert_eq!(status["silent"], serde_json::json!([{"agent": "lab-2", "fleet": "lab", "on": "gen2"}]));
-    let again = machines.run(&Drop::up(&config, "ssh:gen1", &["--name", "lab"]));
+    let again = machines.run(&Machines::up(&config, "ssh:gen1", &["--name", "lab"]));
     assert_eq!(again.code, Some(2), "{}", again.err);
     let down = machines.run(&["fleet", "down"]);
     assert_eq!(down.code, Some(0), "{}", down.err);
@@ -280,7 +280,7 @@ fn a_fleet_of_which_a_part_does_not_start_leaves_no_agent() {
     let Some(machines) = Machines::start() else { return };
     let config = machines.ssh_config();
     // The key of the second host is not known: nothing is sent to it.
-    let unknown = machines.run(&Drop::up(&config, "ssh:gen1,elsewhere", &[]));
+    let unknown = machines.run(&Machines::up(&config, "ssh:gen1,elsewhere", &[]));
     assert_eq!(unknown.code, Some(6), "{}", unknown.err);
     assert!(unknown.err.contains("host elsewhere: Host key verification failed"), "{}", unknown.err);
     assert_eq!(machines.agents(), Vec::<String>::new());
@@ -292,7 +292,7 @@ fn a_fleet_of_which_a_part_does_not_start_leaves_no_agent() {
 
     // A wrong password.
     let url = format!("nats://fleet:wrong@127.0.0.1:{}", machines.nats_port);
-    let mut command = machines.command(&Drop::up(&config, "ssh:gen1", &["-n", "2"]));
+    let mut command = machines.command(&Machines::up(&config, "ssh:gen1", &["-n", "2"]));
     let wrong = Ended::of(command.env("NATS_URL", url).output().unwrap());
     assert_eq!(wrong.code, Some(6), "{}", wrong.err);
     assert!(wrong.err.contains("uthorization") && wrong.err.contains("no agent was left"), "{}", wrong.err);
@@ -312,7 +312,7 @@ fn a_killed_up_leaves_nothing_that_down_does_not_end() {
     let config = machines.ssh_config();
     let (mut killed, mut ended) = (0, 0);
     for ms in [30, 60, 90, 120, 150, 180, 220, 260, 300, 400, 600] {
-        let words = Drop::up(&config, "ssh:gen1,gen2", &["-n", "4"]);
+        let words = Machines::up(&config, "ssh:gen1,gen2", &["-n", "4"]);
         let mut up = machines.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(Duration::from_millis(ms));
         let _ = up.kill();

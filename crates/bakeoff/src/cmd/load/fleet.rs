@@ -35,6 +35,9 @@ pub(crate) struct FleetOptions {
     nats_ca: Option<PathBuf>,
 }
 
+/// Lets the agents remove their files, if the run is stored; returns what it could not do.
+type Collected = Box<dyn FnOnce(bool) -> Option<String>>;
+
 impl FleetOptions {
     /// Number of agents; `None` without a fleet.
     pub(super) fn agents(&self) -> Option<u32> {
@@ -53,7 +56,7 @@ impl FleetOptions {
         settings: &LoadSettings,
         with: &Attachments,
         on_told: &mut dyn FnMut(&Told<'_>),
-    ) -> anyhow::Result<(LoadRecord, Box<dyn FnOnce(bool) -> Option<String>>)> {
+    ) -> anyhow::Result<(LoadRecord, Collected)> {
         let url = address(self.nats.as_deref())?;
         let fit = Fleet {
             server: &Server::new("nats://127.0.0.1", None, None).map_err(of_fleet)?,
