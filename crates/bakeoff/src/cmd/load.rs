@@ -265,7 +265,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    // An instrument knows its losses at the end.
+    // An instrument knows its losses when all of its data is taken.
+    let instruments = beside.take_instruments();
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
     }
@@ -273,7 +274,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let header = ended(header, &record);
     let run = Run {
         load: Some(record),
-        instruments: beside.take_instruments(),
+        instruments,
         throttled,
         ..Run::unmeasured(header, environment)
     };
