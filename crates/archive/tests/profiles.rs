@@ -95,7 +95,9 @@ fn a_damaged_or_missing_file_of_stacks_is_found() {
 
 #[test]
 fn stacks_that_do_not_add_up_and_two_profiles_of_a_kind_are_damage() {
-    for (field, what) in [("total_ns", "sums"), ("count", "sums"), ("stacks", "sums"), ("kind", "two profiles")] {
+    for (field, what) in
+        [("total_ns", "sums"), ("count", "sums"), ("stacks", "sums"), ("kind", "two profiles")]
+    {
         let kept = kept();
         kept.change(|manifest| {
             let other = manifest["profiles"][1][field].clone();
@@ -121,7 +123,9 @@ fn a_run_without_profiles_reads_as_before() {
         fs::remove_file(kept.at.join(name)).unwrap();
     }
     kept.change(|manifest| {
-        let is_other = |file: &Value| !["profile.jsonl.zst", "off-cpu.jsonl.zst"].map(Value::from).contains(&file["name"]);
+        let is_other = |file: &Value| {
+            !["profile.jsonl.zst", "off-cpu.jsonl.zst"].map(Value::from).contains(&file["name"])
+        };
         manifest["files"].as_array_mut().unwrap().retain(is_other);
         manifest.as_object_mut().unwrap().remove("profiles");
     });

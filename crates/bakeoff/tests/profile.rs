@@ -198,8 +198,18 @@ fn root_in_a_pid_namespace_processes_go_by_its_ids() {
 }
 
 /// Arguments of a load that profiles.
-const PROFILED: [&str; 10] =
-    ["load", "null:", "--rate", "2000", "--time", "1s", "--interval", "250ms", "--observe", "profile,off-cpu"];
+const PROFILED: [&str; 10] = [
+    "load",
+    "null:",
+    "--rate",
+    "2000",
+    "--time",
+    "1s",
+    "--interval",
+    "250ms",
+    "--observe",
+    "profile,off-cpu",
+];
 
 #[test]
 fn root_a_load_stores_its_profile_and_its_page_draws_it() {
@@ -223,7 +233,10 @@ fn root_a_load_stores_its_profile_and_its_page_draws_it() {
     assert_eq!(shown.code, Some(0), "{}", shown.err);
     let export = lab.run(&["runs", "export", &run, "--format", "json"]);
     let export: Value = serde_json::from_str(&export.out).unwrap();
-    assert_eq!((&export["stacks"][0]["kind"], &export["stacks"][1]["kind"]), (&json!("on-cpu"), &json!("off-cpu")));
+    assert_eq!(
+        (&export["stacks"][0]["kind"], &export["stacks"][1]["kind"]),
+        (&json!("on-cpu"), &json!("off-cpu"))
+    );
     assert_eq!(export["run"]["profiles"][0]["of"], "machine");
 
     let stacks = lab.archived_bytes().into_iter().find(|(path, _)| path.ends_with("profile.jsonl.zst"));
@@ -253,7 +266,8 @@ fn root_without_rights_one_line_refuses_the_profile_and_the_load_is_stored() {
         return eprintln!("skipped: {}", ended.err);
     }
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    let lines: Vec<&str> = ended.err.lines().filter(|line| line.contains("stacks") || line.contains("switches")).collect();
+    let lines: Vec<&str> =
+        ended.err.lines().filter(|line| line.contains("stacks") || line.contains("switches")).collect();
     assert!(!lines.is_empty() && lines.len() <= 2 && lines[0].contains("cap_bpf"), "{}", ended.err);
     let load: Value = serde_json::from_str(&ended.out).unwrap();
     let page = lab.run(&["report", load["run"].as_str().unwrap()]);
@@ -280,7 +294,20 @@ fn root_a_server_that_ends_in_the_middle_leaves_a_profile_that_can_be_read() {
         std::thread::yield_now();
     }
     let target = format!("redis+unix:{}", socket.display());
-    let words = ["load", &target, "--keys", "100", "--rate", "500", "--time", "5s", "--warmup", "0", "--observe", "profile"];
+    let words = [
+        "load",
+        &target,
+        "--keys",
+        "100",
+        "--rate",
+        "500",
+        "--time",
+        "5s",
+        "--warmup",
+        "0",
+        "--observe",
+        "profile",
+    ];
     let ended = lab.run(&words);
     server.wait().unwrap();
     assert!(ended.code.is_some_and(|code| code == 5), "{:?} {}", ended.code, ended.err);

@@ -368,7 +368,12 @@ fn root_a_profile_that_is_not_wanted_any_more_costs_nothing() {
     };
     let threads = || {
         let name = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("comm")).ok();
-        fs::read_dir("/proc/self/task").unwrap().flatten().filter_map(name).filter(|n| n == "profile\n").count()
+        fs::read_dir("/proc/self/task")
+            .unwrap()
+            .flatten()
+            .filter_map(name)
+            .filter(|n| n == "profile\n")
+            .count()
     };
     let before = links();
     for name in ["profile", "off-cpu"] {

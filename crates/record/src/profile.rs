@@ -299,10 +299,7 @@ mod tests {
         let bounded = RunProfile::bounded(UsedBy::Machine, many.clone());
         let stacks = &bounded.profile.stacks;
         assert_eq!((stacks.len(), bounded.summed_stacks), (RUN_STACKS_MAX + 2, 70));
-        assert_eq!(
-            (bounded.profile.total_ns(), bounded.profile.count()),
-            (many.total_ns(), many.count())
-        );
+        assert_eq!((bounded.profile.total_ns(), bounded.profile.count()), (many.total_ns(), many.count()));
         for state in [ThreadState::Blocked, ThreadState::Runnable] {
             assert_eq!(bounded.profile.ns_of(state), many.ns_of(state));
         }

@@ -79,7 +79,8 @@ fn a_profile_has_a_folded_section_with_a_table_and_a_picture() {
     let section = section(&page, "profile");
     assert!(section.contains("<details class=\"folded\">"), "{section}");
     // Function, own share and time, share and time with everything that it called.
-    let row = "<td>dictFind</td><td class=\"n\">70.0</td><td class=\"n\">1.40 s</td><td class=\"n\">70.0</td>";
+    let row =
+        "<td>dictFind</td><td class=\"n\">70.0</td><td class=\"n\">1.40 s</td><td class=\"n\">70.0</td>";
     assert!(section.contains(row), "{section}");
     assert_eq!(section.matches("<g class=\"flame\">").count(), 2, "for wide and narrow pages");
     for words in [
@@ -98,7 +99,9 @@ fn a_profile_has_a_folded_section_with_a_table_and_a_picture() {
 #[test]
 fn a_profile_of_the_machine_is_not_called_the_servers() {
     let of_machine = html(&run(vec![taken(UsedBy::Machine), off_cpu(taken(UsedBy::Machine))]));
-    for (id, but) in [("profile", "the load generator among them"), ("off-cpu", "except those of bakeoff itself")] {
+    for (id, but) in
+        [("profile", "the load generator among them"), ("off-cpu", "except those of bakeoff itself")]
+    {
         let section = section(&of_machine, id);
         assert!(!section.contains("server&#39;s") && !section.contains("of the server"), "{section}");
         assert!(section.contains("of all threads of the machine over 2.000 s"), "{section}");
@@ -120,12 +123,16 @@ fn a_profile_that_lost_samples_says_so_before_it_is_opened_and_its_times_are_bou
     let section = section(&page, "profile");
     let heading = &section[..section.find("</summary>").expect("it is folded")];
     assert!(heading.contains("123 LOST"), "{heading}");
-    assert!(section.contains("lost: 3 no-room, 120 samples-that-did-not-come; times are lower bounds"), "{section}");
+    assert!(
+        section.contains("lost: 3 no-room, 120 samples-that-did-not-come; times are lower bounds"),
+        "{section}"
+    );
     assert!(section.contains("≥\u{202f}1.40 s") && section.contains("≥\u{202f}2,000 samples"), "{section}");
     let markdown = render(&page::load(&run), Form::Markdown);
     assert!(markdown.contains("times are lower bounds"), "{markdown}");
     let mut out = Vec::new();
-    bakeoff_report::text::instruments(&mut out, &run.instruments, bakeoff_report::text::Style::PIPE).expect("memory");
+    bakeoff_report::text::instruments(&mut out, &run.instruments, bakeoff_report::text::Style::PIPE)
+        .expect("memory");
     let text = String::from_utf8(out).expect("text").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("the server's processes") && text.contains("dictFind (70.0 %)"), "{text}");
     assert!(text.contains("LOST 123"), "{text}");
@@ -145,7 +152,8 @@ fn doubts_are_on_the_page_symbols_that_are_missing_and_a_server_that_ended() {
         without_callers_ns: 1_500 * 1_003_009,
         ..ProfileDoubts::default()
     };
-    doubtful.profile.notes = vec!["control group /x is gone: nothing counts until it is created anew".to_owned()];
+    doubtful.profile.notes =
+        vec!["control group /x is gone: nothing counts until it is created anew".to_owned()];
     doubtful.summed_stacks = 77;
     let page = html(&run(vec![doubtful]));
     let section = section(&page, "profile");
@@ -172,7 +180,10 @@ fn what_was_not_profiled_says_why() {
     idle.profile.stacks.clear();
     let page = html(&self::run(vec![idle]));
     let section = section(&page, "profile");
-    assert!(section.contains("0 samples") && !section.contains("flame\">") && !section.contains("NaN"), "{section}");
+    assert!(
+        section.contains("0 samples") && !section.contains("flame\">") && !section.contains("NaN"),
+        "{section}"
+    );
 }
 
 #[test]
@@ -187,7 +198,10 @@ fn names_that_others_chose_are_text_and_homes_stay_private() {
     let run = run(vec![odd]);
     let page = html(&run);
     let section = section(&page, "profile");
-    assert!(!section.contains("<script") && !section.contains('\u{1b}') && !section.contains('\u{202e}'), "{section}");
+    assert!(
+        !section.contains("<script") && !section.contains('\u{1b}') && !section.contains('\u{202e}'),
+        "{section}"
+    );
     assert!(section.contains("&lt;script&gt;") && section.len() < 60_000, "{}", section.len());
     let mut copy = run.clone();
     let shared = Hidden::in_run(&mut copy).from_page(&page);

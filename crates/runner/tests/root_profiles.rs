@@ -82,7 +82,8 @@ fn root_the_profile_of_a_trial_is_the_servers_and_the_control_arm_has_none() {
     let outcome = outcome.unwrap_or_else(|e| panic!("{e}; {notes:?}"));
     let bakeoff = archive.bakeoff(outcome.id).unwrap();
     let measured = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
-    let runs: Vec<_> = bakeoff.attempts.iter().filter(|a| measured(a.state)).filter_map(|a| a.run.as_ref()).collect();
+    let runs: Vec<_> =
+        bakeoff.attempts.iter().filter(|a| measured(a.state)).filter_map(|a| a.run.as_ref()).collect();
     assert_eq!(runs.len(), 2, "{notes:?}");
     for of_bakeoff in &runs {
         assert!(of_bakeoff.instruments.profiles.is_empty(), "a bake-off is read without profiles");
@@ -99,8 +100,10 @@ fn root_the_profile_of_a_trial_is_the_servers_and_the_control_arm_has_none() {
             let profile = &taken.profile;
             assert!(profile.total_ns() > 0, "{profile:?}");
             // Redis has threads of several names, all of which begin so; the kernel cuts them to 15 letters.
-            let is_redis = |comm: &str| ["redis", "bio_", "jemalloc_bg"].iter().any(|name| comm.starts_with(name));
-            let comms: Vec<&str> = profile.stacks.iter().map(|s| s.comm.as_str()).filter(|c| !is_redis(c)).collect();
+            let is_redis =
+                |comm: &str| ["redis", "bio_", "jemalloc_bg"].iter().any(|name| comm.starts_with(name));
+            let comms: Vec<&str> =
+                profile.stacks.iter().map(|s| s.comm.as_str()).filter(|c| !is_redis(c)).collect();
             assert_eq!(comms, [""; 0], "no neighbor");
             // The measured phase, and neither warm-up nor the verification after it.
             let seconds = profile.seconds();

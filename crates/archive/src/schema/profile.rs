@@ -131,8 +131,11 @@ impl ProfileForm {
     ///
     /// - `stacks`: from the profile's file. Their sums must be those of the manifest.
     pub(crate) fn read(&self, stacks: Vec<ProfileStack>) -> Result<RunProfile, Wrong> {
-        let sum = |of: fn(&ProfileStack) -> u64| stacks.iter().try_fold(0_u64, |sum, s| sum.checked_add(of(s)));
-        if (stacks.len(), sum(|s| s.count), sum(|s| s.ns)) != (self.stacks, Some(self.count), Some(self.total_ns)) {
+        let sum =
+            |of: fn(&ProfileStack) -> u64| stacks.iter().try_fold(0_u64, |sum, s| sum.checked_add(of(s)));
+        if (stacks.len(), sum(|s| s.count), sum(|s| s.ns))
+            != (self.stacks, Some(self.count), Some(self.total_ns))
+        {
             return Err(Wrong("the sums of its stacks differ from those in the manifest".to_owned()));
         }
         let filter = |form: &FilterForm| Ok(form.read());
@@ -172,7 +175,8 @@ impl FilterForm {
 
 impl DoubtsForm {
     fn of(doubts: ProfileDoubts) -> Self {
-        let ProfileDoubts { unnamed_ns, ended_ns, without_callers_ns, truncated_ns, without_stack_ns } = doubts;
+        let ProfileDoubts { unnamed_ns, ended_ns, without_callers_ns, truncated_ns, without_stack_ns } =
+            doubts;
         Self { unnamed_ns, ended_ns, without_callers_ns, truncated_ns, without_stack_ns }
     }
 
@@ -191,7 +195,12 @@ impl CostForm {
 
     fn read(&self) -> ProfileCost {
         let Self { ns_per_event, events, kernel_s, reader_s } = self;
-        ProfileCost { ns_per_event: ns_per_event.0, events: *events, kernel_s: kernel_s.0, reader_s: reader_s.0 }
+        ProfileCost {
+            ns_per_event: ns_per_event.0,
+            events: *events,
+            kernel_s: kernel_s.0,
+            reader_s: reader_s.0,
+        }
     }
 }
 
@@ -228,7 +237,8 @@ impl StacksRead {
         // A sum for each state follows the stacks.
         let sums = ThreadState::ALL.len();
         if self.stacks.get() > RUN_STACKS_MAX + sums || self.bytes.get() > RUN_NAMES_BYTES_MAX + 64 * sums {
-            let what = format!("it has more than {RUN_STACKS_MAX} stacks or {RUN_NAMES_BYTES_MAX} bytes of names");
+            let what =
+                format!("it has more than {RUN_STACKS_MAX} stacks or {RUN_NAMES_BYTES_MAX} bytes of names");
             return Err(Wrong(what));
         }
         let mut names = stack.split(';').map(str::to_owned);
@@ -265,7 +275,8 @@ mod tests {
 
     #[test]
     fn a_file_of_a_stranger_has_limits() {
-        let form = |stack: &str| StackForm { stack: stack.to_owned(), state: "running".to_owned(), count: 1, ns: 1 };
+        let form =
+            |stack: &str| StackForm { stack: stack.to_owned(), state: "running".to_owned(), count: 1, ns: 1 };
         let read = StacksRead::default();
         let many = RUN_STACKS_MAX + ThreadState::ALL.len();
         assert!((0..many).all(|_| read.read(form("app;main")).is_ok()));

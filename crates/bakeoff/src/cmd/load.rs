@@ -272,12 +272,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     let machine = machine(&record, &spool);
     let header = ended(header, &record);
-    let run = Run {
-        load: Some(record),
-        instruments,
-        throttled,
-        ..Run::unmeasured(header, environment)
-    };
+    let run = Run { load: Some(record), instruments, throttled, ..Run::unmeasured(header, environment) };
     // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);

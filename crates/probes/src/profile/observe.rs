@@ -147,8 +147,8 @@ impl Reader {
         let options = options.clone();
         let work = move || read_stacks(&options, &taken_orders, &told_opened, &told_profiles);
         let thread = thread::Builder::new().name("profile".into()).spawn(work);
-        let thread =
-            thread.map_err(|why| Refused::because(format!("cannot profile: no thread can be started ({why})")))?;
+        let thread = thread
+            .map_err(|why| Refused::because(format!("cannot profile: no thread can be started ({why})")))?;
         let died = || Refused::because("cannot profile: the thread that reads the stacks has ended".into());
         opened.recv().map_err(|_| died())??;
         Ok(Self { orders: Some(orders), profiles, thread: Some(thread) })

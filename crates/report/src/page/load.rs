@@ -126,7 +126,10 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
         caveats: header.reason.iter().cloned().collect(),
         byline,
         sections,
-        folded: super::profiles::folded(run).into_iter().chain([closing(run, None).folded(CLOSING)]).collect(),
+        folded: super::profiles::folded(run)
+            .into_iter()
+            .chain([closing(run, None).folded(CLOSING)])
+            .collect(),
     }
 }
 
@@ -182,7 +185,10 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
         caveats: run.header.reason.iter().cloned().collect(),
         byline,
         sections,
-        folded: super::profiles::folded(run).into_iter().chain([closing(run, None).folded(CLOSING)]).collect(),
+        folded: super::profiles::folded(run)
+            .into_iter()
+            .chain([closing(run, None).folded(CLOSING)])
+            .collect(),
     }
 }
 

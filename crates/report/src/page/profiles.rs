@@ -51,7 +51,8 @@ fn note(taken: &RunProfile) -> String {
 }
 
 fn blocks(taken: &RunProfile) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(format!("Measured: {}.", run_title(taken))), Block::Text(covered(taken))];
+    let mut blocks =
+        vec![Block::Text(format!("Measured: {}.", run_title(taken))), Block::Text(covered(taken))];
     let caveats = run_caveats(taken);
     if !caveats.is_empty() {
         blocks.push(Block::List(caveats));
