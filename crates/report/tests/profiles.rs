@@ -88,7 +88,7 @@ fn a_profile_has_a_folded_section_with_a_table_and_a_picture() {
         "role=\"img\"",
         "<td>redis-server; main; aeMain; dictFind</td>",
         "Most time in themselves have dictFind 70.0",
-        "watching cost 2.10 us for each of 3,988 samples",
+        "Watching cost 2.10 us for each of 3,988 samples",
     ] {
         assert!(section.contains(words), "{words}: {section}");
     }
@@ -100,7 +100,7 @@ fn a_profile_has_a_folded_section_with_a_table_and_a_picture() {
 fn a_profile_of_the_machine_is_not_called_the_servers() {
     let of_machine = html(&run(vec![taken(UsedBy::Machine), off_cpu(taken(UsedBy::Machine))]));
     for (id, but) in
-        [("profile", "the load generator among them"), ("off-cpu", "except those of bakeoff itself")]
+        [("profile", "those of bakeoff itself included"), ("off-cpu", "except those of bakeoff itself")]
     {
         let section = section(&of_machine, id);
         assert!(!section.contains("server&#39;s") && !section.contains("of the server"), "{section}");

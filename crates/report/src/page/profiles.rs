@@ -9,6 +9,7 @@ use super::{Block, Figure, Folded, Section, Table, Words};
 use crate::flame::{self, shortened};
 use crate::number::{count, latency, percent, percent_digits};
 use crate::text::{profile_bound, profile_cost, profile_subject, run_caveats, run_title};
+use crate::words::capital;
 
 /// Functions in the table.
 const FUNCTIONS: usize = 15;
@@ -52,7 +53,7 @@ fn note(taken: &RunProfile) -> String {
 
 fn blocks(taken: &RunProfile) -> Vec<Block> {
     let mut blocks =
-        vec![Block::Text(format!("Measured: {}.", run_title(taken))), Block::Text(covered(taken))];
+        vec![Block::Text(format!("{}.", capital(&run_title(taken)))), Block::Text(covered(taken))];
     let caveats = run_caveats(taken);
     if !caveats.is_empty() {
         blocks.push(Block::List(caveats));
@@ -60,7 +61,7 @@ fn blocks(taken: &RunProfile) -> Vec<Block> {
     if taken.profile.total_ns() > 0 {
         blocks.extend([Block::Table(functions(taken)), Block::Figure(figure(taken))]);
     }
-    blocks.push(Block::Text(format!("Cost: {}.", profile_cost(&taken.profile))));
+    blocks.push(Block::Text(format!("{}.", capital(&profile_cost(&taken.profile)))));
     blocks
 }
 
@@ -69,7 +70,7 @@ fn covered(taken: &RunProfile) -> String {
     let text = match (taken.of, taken.profile.kind) {
         (UsedBy::Server, _) => "It covers the processes in the server's control group, and no others.",
         (UsedBy::Machine, ProfileKind::OnCpu) => {
-            "It covers all threads of the machine on which bakeoff ran, the load generator among them. It does not \
+            "It covers all threads of the machine on which bakeoff ran, those of bakeoff itself included. It does not \
              tell the server from other processes; the first row of the flame graph has the names of threads."
         }
         (UsedBy::Machine, ProfileKind::OffCpu) => {
