@@ -168,7 +168,7 @@ impl RunProfile {
     pub fn bounded(of: UsedBy, mut profile: Profile) -> Self {
         profile.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.ns));
         let mut bytes = 0;
-        let fits = |stack: &ProfileStack| {
+        let mut fits = |stack: &ProfileStack| {
             bytes += stack.names_bytes();
             bytes <= RUN_NAMES_BYTES_MAX
         };
@@ -290,7 +290,7 @@ mod tests {
         let mut many = profile(&[]);
         let stack = |(n, name): (usize, &String)| ProfileStack {
             comm: "app".to_owned(),
-            state: if n % 2 == 0 { ThreadState::Blocked } else { ThreadState::Runnable },
+            state: if n.is_multiple_of(2) { ThreadState::Blocked } else { ThreadState::Runnable },
             frames: vec![name.clone()],
             count: 2,
             ns: 1_000_000 - n as u64,

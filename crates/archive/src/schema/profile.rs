@@ -98,8 +98,20 @@ impl ProfileForm {
     pub(crate) fn of(profile: &RunProfile) -> Self {
         let RunProfile { of, profile, summed_stacks } = profile;
         let (count, total_ns) = (profile.count(), profile.total_ns());
-        let Profile { kind, only, elapsed_ns, cpus, period_ns, idle_samples, stacks, .. } = profile;
-        let Profile { still_off, doubts, notes, lost, cost, .. } = profile;
+        let Profile {
+            kind,
+            only,
+            elapsed_ns,
+            cpus,
+            period_ns,
+            idle_samples,
+            stacks,
+            still_off,
+            doubts,
+            notes,
+            lost,
+            cost,
+        } = profile;
         let mut missing = Reasons::default();
         Self {
             kind: kind.word().to_owned(),
