@@ -78,7 +78,8 @@ pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
 
 /// The flame graph without head and style, for a page.
 ///
-/// A name may have 4 KiB, and another program chooses it: tooltips are cut, and the number of boxes is bounded.
+/// A name may have 4 KiB, and another program chooses it: tooltips are cut, and the number of boxes is
+/// bounded.
 pub(crate) fn drawing(profile: &Profile) -> Drawing {
     let root = Node::of(profile);
     Drawing::of(|width| {

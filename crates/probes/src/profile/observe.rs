@@ -38,7 +38,7 @@ fn off_cpu() -> Box<dyn Instrument> {
 
 #[derive(Debug)]
 struct Observer {
-    /// Its group is that of the server under test, if that is known.
+    /// Filters; the control group is that of the server under test, if that is known.
     options: Options,
     reader: Result<Reader, Refused>,
     state: State,

@@ -58,7 +58,8 @@ pub use noise::noise;
 pub use periods::{Cells, periods};
 pub use power::energy;
 pub(crate) use profile::{
-    bound as profile_bound, cost as profile_cost, filters_differ, run_caveats, run_title, subject as profile_subject,
+    bound as profile_bound, cost as profile_cost, filters_differ, run_caveats, run_title,
+    subject as profile_subject,
 };
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;
