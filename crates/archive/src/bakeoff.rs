@@ -63,7 +63,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Reads a bake-off with all its measurements.
+    /// Reads a bake-off with all its measurements, except profiles, which each run has for itself.
     ///
     /// A trial that began and has no end counts as abandoned, unless a process is measuring it: then it is
     /// not yet an attempt.
@@ -73,7 +73,7 @@ impl Archive {
     /// No bake-off has that name, or it cannot be read, or its files have changed. A damaged run of it makes
     /// a damaged attempt, not an error.
     pub fn bakeoff(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
-        self.bakeoff_with(id, Self::run)
+        self.bakeoff_with(id, Self::run_of_bakeoff)
     }
 
     /// Variant of [`Self::bakeoff`] without the runs' numbers over time: [`Self::run_summary`] reads them.

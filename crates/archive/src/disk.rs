@@ -199,6 +199,9 @@ pub(crate) const OF_LINES: UnpackedMax = UnpackedMax { least_bytes: 128 << 20, r
 /// Limit for histograms: each line is expensive to read, and they hardly repeat themselves.
 pub(crate) const OF_HISTOGRAMS: UnpackedMax = UnpackedMax { least_bytes: 16 << 20, ratio: 32 };
 
+/// Limit for the stacks of a profile. A byte of a name takes at most six in JSON.
+pub(crate) const OF_STACKS: UnpackedMax = UnpackedMax { least_bytes: 32 << 20, ratio: 1 };
+
 /// Creates a folder and its parents, accessible to this user only.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -30,6 +30,7 @@ use crate::schema::bakeoff::Order;
 use crate::schema::command::RecordedForm;
 use crate::schema::environment::EnvironmentFile;
 use crate::schema::manifest::Manifest;
+use crate::schema::profile::StacksForm;
 use crate::schema::proof::ProofForm;
 use crate::series::{self, Column, GROUP_ROWS, Table};
 
@@ -447,6 +448,8 @@ struct RunDocument<'a> {
     cpu: Lines<'a, CpuInterval>,
     #[serde(flatten)]
     instruments: InstrumentsForm<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stacks: Vec<StacksForm>,
     series: Vec<SampleForm>,
     slices: Vec<SliceForm>,
 }
@@ -553,6 +556,7 @@ impl<'a> RunDocument<'a> {
             run: Manifest::of(run, Vec::new()),
             cpu: Lines(&run.cpu),
             instruments: InstrumentsForm(&run.instruments),
+            stacks: run.instruments.profiles.iter().map(StacksForm::of).collect(),
             series: series.collect(),
             slices: slices.collect(),
         }

@@ -8,18 +8,20 @@ use record::environment::Environment;
 use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
 use record::missing::Missing;
+use record::profile::RunProfile;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
 use record::series::HistogramSlice;
 use serde::de::DeserializeOwned;
 
-use crate::disk::{OF_HISTOGRAMS, OF_LINES, STORED_BYTES_MAX, UnpackedMax};
+use crate::disk::{OF_HISTOGRAMS, OF_LINES, OF_STACKS, STORED_BYTES_MAX, UnpackedMax};
 use crate::error::ArchiveError;
 use crate::intervals::{StoredInterval, Visit, visit_all};
 use crate::schema::Wrong;
 use crate::schema::command::RecordedForm;
 use crate::schema::limits::ThrottledForm;
 use crate::schema::manifest::{self, Manifest};
+use crate::schema::profile::{self, ProfileForm, StacksRead};
 use crate::schema::proof::ProofForm;
 use crate::schema::resources;
 use crate::schema::turns::TurnsForm;
@@ -35,6 +37,13 @@ impl Archive {
     ///
     /// If no run has that name, or its files cannot be read, or their checksums do not match.
     pub fn run(&self, id: RunId) -> Result<Run, ArchiveError> {
+        let mut run = self.run_of_bakeoff(id)?;
+        run.instruments.profiles = self.profiles(id)?;
+        Ok(run)
+    }
+
+    /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
+    pub(crate) fn run_of_bakeoff(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
         let mut run = self.run_without_slices(id, &mut |slice| slices.push(slice))?;
         if let Some(load) = &mut run.load {
@@ -58,7 +67,20 @@ impl Archive {
         if let Some(load) = &mut run.load {
             load.slices = stretches.into_slices();
         }
+        run.instruments.profiles = self.profiles(id)?;
         Ok(run)
+    }
+
+    /// The profiles of a run; runs of earlier versions have none.
+    fn profiles(&self, id: RunId) -> Result<Vec<RunProfile>, ArchiveError> {
+        let folder = self.tree.run(id);
+        let Stored { manifest, .. } = read_manifest(&folder, id)?;
+        let kinds = manifest.profiles.iter().map(ProfileForm::kind).collect::<Result<Vec<_>, _>>();
+        let kinds = kinds.map_err(in_file(&folder, MANIFEST))?;
+        if kinds.iter().enumerate().any(|(n, kind)| kinds[..n].contains(kind)) {
+            return Err(ArchiveError::damaged(&folder.join(MANIFEST), "it has two profiles of one kind"));
+        }
+        manifest.profiles.iter().map(|form| stacks(&folder, &manifest, form)).collect()
     }
 
     /// Reads the result of a load without its intervals and instruments; `None` for other kinds of run.
@@ -281,6 +303,20 @@ fn intervals<T: StoredInterval>(folder: &Path, manifest: &Manifest) -> Result<Ve
         return Ok(Vec::new());
     }
     documents(stream(folder, manifest, T::FILE, OF_LINES)?, T::read).map_err(in_file(folder, T::FILE))
+}
+
+/// A profile with its stacks; a profile without stacks has no file.
+fn stacks(folder: &Path, manifest: &Manifest, form: &ProfileForm) -> Result<RunProfile, ArchiveError> {
+    let name = profile::file_of(form.kind().map_err(in_file(folder, MANIFEST))?);
+    let limits = StacksRead::default();
+    let found = match manifest.file(&name) {
+        None => Vec::new(),
+        Some(_) => {
+            let lines = stream(folder, manifest, &name, OF_STACKS)?;
+            documents(lines, |line| limits.read(line)).map_err(in_file(folder, &name))?
+        }
+    };
+    form.read(found).map_err(in_file(folder, &name))
 }
 
 /// Longest line of a file that is read line by line, in bytes.

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use record::environment::Environment;
 use record::instruments::{Instruments, Observed};
+use record::profile::Profile;
 use record::run::{Run, RunHeader, RunId};
 
 use crate::error::ArchiveError;
 use crate::intervals::{self, StoredInterval, Visit};
 use crate::schema::document;
 use crate::schema::manifest::{Manifest, StoredFile};
+use crate::schema::profile::{self, StackForm};
 use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series, written};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -92,7 +94,9 @@ impl RunWriter {
         assert!(name.bytes().all(plain) && !name.starts_with('.'), "a plain file name: {name}");
         let packed = format!("{name}.zst");
         assert!(
-            packed != LATENCY && !intervals::is_file_of_intervals(&packed),
+            packed != LATENCY
+                && !intervals::is_file_of_intervals(&packed)
+                && !profile::is_file_of_stacks(&packed),
             "{packed} is the archive's own"
         );
         let mut unreadable = None;
@@ -167,6 +171,7 @@ impl RunWriter {
         }
         self.store_intervals(spool, &run.cpu)?;
         intervals::visit_all(&mut Storing { writer: self, spool, seen: &run.instruments })?;
+        run.instruments.profiles.iter().try_for_each(|taken| self.store_stacks(&taken.profile))?;
         let mut samples = spool.samples().chain(run.series.iter().cloned().map(Ok)).peekable();
         if samples.peek().is_some() {
             self.files.push(disk::store_with(&self.folder, SERIES, |out| series::samples(samples, out))?);
@@ -189,6 +194,21 @@ impl RunWriter {
             })
         };
         self.files.push(disk::store_packed(&self.folder, T::FILE, lines)?);
+        Ok(())
+    }
+
+    /// Writes one stack per line; writes no file without stacks.
+    fn store_stacks(&mut self, profile: &Profile) -> Result<(), ArchiveError> {
+        if profile.stacks.is_empty() {
+            return Ok(());
+        }
+        let lines = |out: &mut dyn io::Write| {
+            profile.stacks.iter().try_for_each(|stack| {
+                serde_json::to_writer(&mut *out, &StackForm::of(stack))?;
+                out.write_all(b"\n")
+            })
+        };
+        self.files.push(disk::store_packed(&self.folder, &profile::file_of(profile.kind), lines)?);
         Ok(())
     }
 

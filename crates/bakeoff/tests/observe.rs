@@ -123,7 +123,14 @@ fn what_was_observed_beside_a_load_is_kept_and_has_its_section() {
     let page = lab.run(&["report", &run]);
     assert_eq!(page.code, Some(0), "{}", page.err);
     // Without root or BTF, disks and locks cannot be observed, and the page reports this.
-    for heading in ["Network", "Block I/O", "Locks of the kernel", "Locks of programs"] {
+    for heading in [
+        "Network",
+        "Block I/O",
+        "Locks of the kernel",
+        "Locks of programs",
+        "Profile: time on a CPU",
+        "Profile: time off the CPU",
+    ] {
         assert!(page.out.contains(heading), "{}", page.out);
     }
     assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));

@@ -196,3 +196,124 @@ fn root_in_a_pid_namespace_processes_go_by_its_ids() {
     }
     assert!(profile["notes"].to_string().contains("PID namespace"), "{profile}");
 }
+
+/// Arguments of a load that profiles.
+const PROFILED: [&str; 10] = [
+    "load",
+    "null:",
+    "--rate",
+    "2000",
+    "--time",
+    "1s",
+    "--interval",
+    "250ms",
+    "--observe",
+    "profile,off-cpu",
+];
+
+#[test]
+fn root_a_load_stores_its_profile_and_its_page_draws_it() {
+    if !can_watch() {
+        return;
+    }
+    let (lab, _spinner) = (Lab::new(), Spinner::start());
+    let run = lab.json(&PROFILED)["run"].as_str().unwrap().to_owned();
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+    let page = lab.path("page.html");
+    let file = page.to_str().unwrap();
+    assert_eq!(lab.run(&["report", &run, "-o", file]).code, Some(0));
+    let text = fs::read_to_string(&page).unwrap();
+    // Nothing is known of a server: it is the machine's profile, with the neighbor's shell in it.
+    assert_eq!(text.matches("<g class=\"flame\">").count(), 4, "two pictures for two widths");
+    assert!(text.contains("of all threads of the machine") && text.contains("<title>sh: "), "{text}");
+    assert!(!text.contains("of the server&#39;s processes"), "{text}");
+    let verified = lab.run(&["report", "--verify", file]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
+    let shown = lab.run(&["runs", "show", &run]);
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    let export = lab.run(&["runs", "export", &run, "--format", "json"]);
+    let export: Value = serde_json::from_str(&export.out).unwrap();
+    assert_eq!(
+        (&export["stacks"][0]["kind"], &export["stacks"][1]["kind"]),
+        (&json!("on-cpu"), &json!("off-cpu"))
+    );
+    assert_eq!(export["run"]["profiles"][0]["of"], "machine");
+
+    let stacks = lab.archived_bytes().into_iter().find(|(path, _)| path.ends_with("profile.jsonl.zst"));
+    let (path, mut bytes) = stacks.unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let verified = lab.run(&["runs", "verify"]);
+    assert_eq!(verified.code, Some(1), "{}", verified.err);
+    assert!(verified.out.contains("profile.jsonl.zst"), "{}", verified.out);
+}
+
+#[test]
+fn root_without_rights_one_line_refuses_the_profile_and_the_load_is_stored() {
+    if !can_watch() {
+        return;
+    }
+    let lab = Lab::new();
+    // Root without CAP_DAC_OVERRIDE may not run files in a user's directory.
+    let program = lab.path("bakeoff");
+    fs::copy(env!("CARGO_BIN_EXE_bakeoff"), &program).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(&program).args(PROFILED).arg("--json");
+    command.env("BAKEOFF_ARCHIVE", lab.path("archive")).env("BAKEOFF_MACHINE_LOCK", lab.path("lock"));
+    let ended = Ended::of(command.output().unwrap());
+    if ended.err.starts_with("setpriv:") {
+        return eprintln!("skipped: {}", ended.err);
+    }
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let lines: Vec<&str> =
+        ended.err.lines().filter(|line| line.contains("stacks") || line.contains("switches")).collect();
+    assert!(!lines.is_empty() && lines.len() <= 2 && lines[0].contains("cap_bpf"), "{}", ended.err);
+    let load: Value = serde_json::from_str(&ended.out).unwrap();
+    let page = lab.run(&["report", load["run"].as_str().unwrap()]);
+    assert_eq!(page.code, Some(0), "{}", page.err);
+    for words in ["Profile: time on a CPU", "Profile: time off the CPU", "Not observed: cannot trace"] {
+        assert!(page.out.contains(words), "{words}: {}", page.out);
+    }
+}
+
+#[test]
+fn root_a_server_that_ends_in_the_middle_leaves_a_profile_that_can_be_read() {
+    if !can_watch() {
+        return;
+    }
+    if Command::new("redis-server").arg("-v").output().is_err() {
+        return eprintln!("skipped: redis-server is not installed");
+    }
+    let lab = Lab::new();
+    let socket = lab.path("redis.sock");
+    let mut server = Command::new("timeout");
+    server.args(["--signal=KILL", "3", "redis-server", "--port", "0", "--save", "", "--unixsocket"]);
+    let mut server = server.arg(&socket).stdout(Stdio::null()).spawn().unwrap();
+    while !socket.exists() {
+        std::thread::yield_now();
+    }
+    let target = format!("redis+unix:{}", socket.display());
+    let words = [
+        "load",
+        &target,
+        "--keys",
+        "100",
+        "--rate",
+        "500",
+        "--time",
+        "5s",
+        "--warmup",
+        "0",
+        "--observe",
+        "profile",
+    ];
+    let ended = lab.run(&words);
+    server.wait().unwrap();
+    assert!(ended.code.is_some_and(|code| code == 5), "{:?} {}", ended.code, ended.err);
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+    let page = lab.run(&["report", "latest"]);
+    assert_eq!(page.code, Some(0), "{}", page.err);
+    assert!(page.out.contains("redis-server") && page.out.contains("INVALID"), "{}", page.out);
+    assert!(page.out.contains("of all threads of the machine"), "the group of the server is not known");
+}

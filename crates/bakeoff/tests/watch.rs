@@ -180,6 +180,7 @@ fn archived(lab: &Lab) -> String {
         nic: (0..3).map(nic).collect(),
         locks: (0..3).map(locks).collect(),
         ulocks: (0..3).map(ulocks).collect(),
+        profiles: Vec::new(),
         missing: BTreeMap::new(),
     };
     let run = Run {

@@ -44,7 +44,7 @@ fn warmup_judges() -> Vec<&'static str> {
     vec!["throughput", "p99", "cpu-per-event", "rss"]
 }
 fn instruments() -> Vec<&'static str> {
-    vec!["cpu", "io", "nic", "locks", "ulocks", "memory", "power"]
+    vec!["cpu", "io", "nic", "locks", "ulocks", "memory", "power", "profile", "off-cpu"]
 }
 fn tunings() -> Vec<&'static str> {
     vec!["base", "peak"]

@@ -59,7 +59,7 @@ absent!(pub UserLockProbe {
 absent!(pub Profiler {
     fn start(&mut self) -> u64;
     fn gather(&mut self) -> Maybe<()>;
-    fn finish(self) -> Maybe<Profile>;
+    fn finish(&mut self) -> Maybe<Profile>;
 });
 absent!(pub(crate) Ticks {
     fn tally(&self, _: &BTreeSet<u32>) -> Tally;

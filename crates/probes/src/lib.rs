@@ -20,6 +20,7 @@ mod elf_functions;
 pub mod environment;
 pub mod hog;
 pub mod instructions;
+mod instrument;
 #[cfg(all(test, feature = "bpf"))]
 mod kernel_memory;
 #[cfg(feature = "bpf")]

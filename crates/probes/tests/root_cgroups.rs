@@ -4,6 +4,7 @@
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use bakeoff_probes::block_io::{self, Options as IoOptions};
 use bakeoff_probes::cgroups::{self, Cgroup};
 use bakeoff_probes::cpu_time::{self, Options as CpuOptions};
 use bakeoff_probes::locks::{self, Options as LockOptions};
+use bakeoff_probes::observe::{self, Instrument};
 use bakeoff_probes::profile::{self, Options as ProfileOptions};
 use bakeoff_probes::topology::Cores;
 use bakeoff_probes::user_locks::{self, Options as UserLockOptions};
@@ -24,7 +26,9 @@ use nix::unistd::Pid;
 use record::block_io::IoBy;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{CgroupSample, CpuSample, UNOWNED_NS, by_cgroup};
-use record::profile::ProfileKind;
+use record::instruments::Instruments;
+use record::profile::{ProfileKind, RunProfile, ThreadState};
+use record::resources::UsedBy;
 
 #[test]
 fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
@@ -256,6 +260,131 @@ fn root_a_group_that_is_created_anew_is_followed_and_that_is_reported() {
     assert!(profile.total_ns() > 0 && profile.stacks.iter().any(of_group), "{profile:#?}");
     let news: Vec<&String> = profile.notes.iter().filter(|note| note.contains("control group")).collect();
     assert_eq!(news.len(), 2, "{news:?}");
+}
+
+/// The profile beside a load that has ended.
+fn ended(watch: &mut dyn Instrument) -> RunProfile {
+    watch.end();
+    let mut seen = Instruments::default();
+    watch.hand_over(&mut seen);
+    assert!(seen.profiles.is_empty(), "intervals are taken while the load runs");
+    watch.hand_over_whole(&mut seen);
+    assert_eq!((seen.profiles.len(), seen.missing.len()), (1, 0), "{seen:?}");
+    seen.profiles.remove(0)
+}
+
+fn beside(name: &str) -> Box<dyn Instrument> {
+    (observe::named([name]).unwrap()[0].open)()
+}
+
+fn names_of(taken: &RunProfile) -> BTreeSet<&str> {
+    taken.profile.stacks.iter().map(|stack| stack.comm.as_str()).collect()
+}
+
+const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
+
+#[test]
+fn root_a_profile_beside_a_load_is_the_servers_alone_or_is_called_the_machines() {
+    let Some(groups) = Groups::new(&["server", "other"]) else { return };
+    let server = groups.start("server", &SPIN);
+    let _neighbor = groups.start("other", &hog(&["spin", "0", "60"]));
+    let mut watch = beside("profile");
+    watch.follow_server(Some(&groups.asked("server")));
+    let before_ns = server.cpu_ns();
+    watch.start();
+    sleep(Duration::from_secs(2));
+    let taken = ended(&mut *watch);
+    let had_ns = server.cpu_ns() - before_ns;
+    assert_eq!((taken.of, names_of(&taken)), (UsedBy::Server, BTreeSet::from(["sh"])));
+    assert_eq!(taken.profile.only.as_ref().unwrap().cgroup, Some(groups.name("server")));
+    let (found, had) = (taken.profile.total_ns() as f64, had_ns as f64);
+    // The clock of the process runs a little longer; the hypervisor's time counts for the samples only.
+    assert!(found > had * 0.8 - 1e7 && found < had * 1.2 + 1e8, "{found} of {had}");
+
+    // A second load of the same instrument: nothing is left of the first.
+    watch.start();
+    sleep(Duration::from_millis(300));
+    let second = ended(&mut *watch);
+    assert!(second.profile.elapsed_ns < 1_500_000_000, "{}", second.profile.elapsed_ns);
+    assert!(second.profile.total_ns() < 2 * second.profile.elapsed_ns, "{}", second.profile.total_ns());
+
+    watch.follow_server(None);
+    watch.start();
+    sleep(Duration::from_secs(1));
+    let taken = ended(&mut *watch);
+    assert_eq!(taken.of, UsedBy::Machine);
+    assert!(names_of(&taken).is_superset(&BTreeSet::from(["sh", "hog"])), "{:?}", names_of(&taken));
+    // The reader's part of the cost is that of its thread, not of all threads of this process.
+    let cost = taken.profile.cost.unwrap();
+    assert!(cost.reader_s < taken.profile.elapsed_ns as f64 * 1e-9, "{cost:?}");
+}
+
+#[test]
+fn root_a_server_that_ends_in_the_middle_leaves_its_names_and_a_note() {
+    let Some(groups) = Groups::new(&["server"]) else { return };
+    let mut server = groups.start("server", &SPIN);
+    let mut watch = beside("profile");
+    watch.follow_server(Some(&groups.asked("server")));
+    watch.start();
+    sleep(Duration::from_millis(700));
+    server.child.kill().unwrap();
+    server.wait();
+    while fs::remove_dir(groups.folder.join("server")).is_err() {
+        std::thread::yield_now();
+    }
+    sleep(Duration::from_millis(500));
+    let taken = ended(&mut *watch);
+    assert_eq!((taken.of, names_of(&taken)), (UsedBy::Server, BTreeSet::from(["sh"])));
+    assert!(taken.profile.total_ns() > 50_000_000, "{taken:?}");
+    // It lived for several reads: its functions have names, or its file's.
+    assert!(taken.profile.doubts.ended_ns * 4 < taken.profile.total_ns(), "{:?}", taken.profile.doubts);
+    assert!(taken.profile.notes.iter().any(|note| note.contains("is gone")), "{:?}", taken.profile.notes);
+}
+
+#[test]
+fn root_what_a_server_waits_for_is_told_apart_from_what_a_neighbor_waits_for() {
+    let Some(groups) = Groups::new(&["server", "other"]) else { return };
+    let _server = groups.start("server", &["perl", "-e", "select(undef, undef, undef, 0.01) while 1"]);
+    let _neighbor = groups.start("other", &["sh", "-c", "while :; do sleep 0.01; done"]);
+    let mut watch = beside("off-cpu");
+    watch.follow_server(Some(&groups.asked("server")));
+    watch.start();
+    sleep(Duration::from_secs(1));
+    let taken = ended(&mut *watch);
+    assert_eq!((taken.of, names_of(&taken)), (UsedBy::Server, BTreeSet::from(["perl"])));
+    let elapsed_ns = taken.profile.elapsed_ns;
+    assert!(taken.profile.total_ns() > elapsed_ns / 2 && taken.profile.count() > 20, "{taken:?}");
+    assert!(taken.profile.stacks.iter().all(|stack| stack.state != ThreadState::Running), "{taken:?}");
+}
+
+#[test]
+fn root_a_profile_that_is_not_wanted_any_more_costs_nothing() {
+    let Some(groups) = Groups::new(&["server"]) else { return };
+    // The blocks of a control arm have no instruments: no sampler may be left, no program, no thread.
+    let links = || -> Vec<String> {
+        let of = |entry: fs::DirEntry| Some(fs::read_link(entry.path()).ok()?.display().to_string());
+        let all = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(of);
+        all.filter(|link| link.contains("perf_event") || link.contains("bpf")).collect()
+    };
+    let threads = || {
+        let name = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("comm")).ok();
+        fs::read_dir("/proc/self/task")
+            .unwrap()
+            .flatten()
+            .filter_map(name)
+            .filter(|n| n == "profile\n")
+            .count()
+    };
+    let before = links();
+    for name in ["profile", "off-cpu"] {
+        let mut watch = beside(name);
+        watch.follow_server(Some(&groups.asked("server")));
+        watch.start();
+        assert!(links().len() > before.len() && threads() == 1, "{:?}", links());
+        // It may be dropped in the middle, as at an error of the load.
+        drop(watch);
+        assert_eq!((links(), threads()), (before.clone(), 0));
+    }
 }
 
 /// Time that the host stole from all CPUs since the machine started, by the kernel's account.

@@ -219,7 +219,7 @@ fn root_a_process_that_hangs_all_the_time_is_not_one_without_waits() {
         thread::yield_now();
     }
     let options = Options { pid: Some(sleeper.id()), ..Options::of_everyone(ProfileKind::OffCpu) };
-    let profile = begin(&options).map(|profiler| profiler.finish().unwrap());
+    let profile = begin(&options).map(|mut profiler| profiler.finish().unwrap());
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     let Some(profile) = profile else { return };

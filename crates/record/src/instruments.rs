@@ -8,6 +8,7 @@ use crate::locks::{LockInterval, UserLockInterval};
 use crate::memory::MemoryInterval;
 use crate::missing::Missing;
 use crate::nic::NicInterval;
+use crate::profile::RunProfile;
 
 /// One interval of any instrument.
 pub trait Timed {
@@ -53,6 +54,8 @@ macro_rules! instruments {
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Instruments {
             $($(#[$doc])+ pub $name: Vec<$interval>,)+
+            /// Stacks over the whole measured phase: at most one profile of each kind.
+            pub profiles: Vec<RunProfile>,
             /// Reason that an instrument has no intervals, or none from some time on, by name.
             pub missing: BTreeMap<String, Missing>,
         }
@@ -63,8 +66,8 @@ macro_rules! instruments {
 
             /// Whether there are no measurements and no missing ones.
             pub fn is_empty(&self) -> bool {
-                let Self { $($name,)+ missing } = self;
-                $($name.is_empty() &&)+ missing.is_empty()
+                let Self { $($name,)+ profiles, missing } = self;
+                $($name.is_empty() &&)+ profiles.is_empty() && missing.is_empty()
             }
 
             /// Ends of all intervals, in rising order.

@@ -4,7 +4,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use crate::missing::Maybe;
+use crate::resources::UsedBy;
 use crate::run::words;
+
+/// Maximum number of stacks of a profile that a run stores.
+pub const RUN_STACKS_MAX: usize = 10_000;
+/// Maximum length of the names in these stacks, in bytes.
+pub const RUN_NAMES_BYTES_MAX: usize = 4 << 20;
+/// Thread name, and only function, of the stacks that exceed these limits.
+pub const OTHER_STACKS: &str = "[other stacks]";
 
 /// Kind of time in a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +24,16 @@ pub enum ProfileKind {
 }
 
 words!(ProfileKind { OnCpu = "on-cpu", OffCpu = "off-cpu" });
+
+impl ProfileKind {
+    /// Name of the instrument that takes such a profile beside a load.
+    pub const fn instrument(self) -> &'static str {
+        match self {
+            Self::OnCpu => "profile",
+            Self::OffCpu => "off-cpu",
+        }
+    }
+}
 
 /// State of a thread during the time of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +63,13 @@ pub struct ProfileStack {
     pub ns: u64,
 }
 
+impl ProfileStack {
+    /// Length of the thread's name and of all functions, each with a separator.
+    pub fn names_bytes(&self) -> usize {
+        self.frames.iter().map(|frame| frame.len() + 1).sum::<usize>() + self.comm.len() + 1
+    }
+}
+
 /// Parts of the profile's time with incomplete stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProfileDoubts {
@@ -69,7 +94,7 @@ pub struct ProfileCost {
     pub events: u64,
     /// CPU time of the BPF program.
     pub kernel_s: f64,
-    /// CPU time of this process during the profile; it resolves function names.
+    /// CPU time of the thread that reads the stacks and resolves the names of functions.
     pub reader_s: f64,
 }
 
@@ -124,6 +149,47 @@ pub struct Profile {
     pub lost: BTreeMap<String, u64>,
     /// Cost of the profile.
     pub cost: Maybe<ProfileCost>,
+}
+
+/// Profile of the measured phase of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunProfile {
+    /// Processes that were profiled.
+    pub of: UsedBy,
+    /// The profile. It has the stacks with the most time; those beyond [`RUN_STACKS_MAX`] and
+    /// [`RUN_NAMES_BYTES_MAX`] are summed by state, as [`OTHER_STACKS`].
+    pub profile: Profile,
+    /// Number of stacks that were summed.
+    pub summed_stacks: u64,
+}
+
+impl RunProfile {
+    /// Bounds a profile to what a run stores. Its times and counts keep their sums.
+    pub fn bounded(of: UsedBy, mut profile: Profile) -> Self {
+        profile.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.ns));
+        let mut bytes = 0;
+        let mut fits = |stack: &ProfileStack| {
+            bytes += stack.names_bytes();
+            bytes <= RUN_NAMES_BYTES_MAX
+        };
+        let kept = profile.stacks.iter().take(RUN_STACKS_MAX).take_while(|stack| fits(stack)).count();
+        let rest = profile.stacks.split_off(kept);
+        let mut sums: BTreeMap<ThreadState, (u64, u64)> = BTreeMap::new();
+        for stack in &rest {
+            let (count, ns) = sums.entry(stack.state).or_default();
+            *count += stack.count;
+            *ns += stack.ns;
+        }
+        let sum = |(state, (count, ns))| ProfileStack {
+            comm: OTHER_STACKS.to_owned(),
+            state,
+            frames: vec![OTHER_STACKS.to_owned()],
+            count,
+            ns,
+        };
+        profile.stacks.extend(sums.into_iter().map(sum));
+        Self { of, profile, summed_stacks: rest.len() as u64 }
+    }
 }
 
 /// One function of a profile.
@@ -216,6 +282,37 @@ mod tests {
         let times: Vec<(&str, u64, u64)> =
             functions.iter().map(|f| (f.name.as_str(), f.self_ns, f.total_ns)).collect();
         assert_eq!(times, [("walk", 7, 7), ("main", 3, 10)]);
+    }
+
+    #[test]
+    fn what_exceeds_the_limits_of_a_run_is_summed_by_state_and_no_time_is_lost() {
+        let names: Vec<String> = (0..RUN_STACKS_MAX + 70).map(|n| format!("f{n}")).collect();
+        let mut many = profile(&[]);
+        let stack = |(n, name): (usize, &String)| ProfileStack {
+            comm: "app".to_owned(),
+            state: if n.is_multiple_of(2) { ThreadState::Blocked } else { ThreadState::Runnable },
+            frames: vec![name.clone()],
+            count: 2,
+            ns: 1_000_000 - n as u64,
+        };
+        many.stacks = names.iter().enumerate().map(stack).collect();
+        let bounded = RunProfile::bounded(UsedBy::Machine, many.clone());
+        let stacks = &bounded.profile.stacks;
+        assert_eq!((stacks.len(), bounded.summed_stacks), (RUN_STACKS_MAX + 2, 70));
+        assert_eq!((bounded.profile.total_ns(), bounded.profile.count()), (many.total_ns(), many.count()));
+        for state in [ThreadState::Blocked, ThreadState::Runnable] {
+            assert_eq!(bounded.profile.ns_of(state), many.ns_of(state));
+        }
+        assert!(stacks[RUN_STACKS_MAX..].iter().all(|stack| stack.comm == OTHER_STACKS && stack.count == 70));
+
+        // Functions with long names: the stack with the most time is kept, however small the rest is.
+        many.stacks = (0..5).map(|n| stack((n, &"x".repeat(RUN_NAMES_BYTES_MAX / 3)))).collect();
+        let bounded = RunProfile::bounded(UsedBy::Machine, many.clone());
+        let bytes: usize = bounded.profile.stacks.iter().map(ProfileStack::names_bytes).sum();
+        assert!(bytes <= RUN_NAMES_BYTES_MAX + 100 && bounded.summed_stacks == 3, "{bytes}");
+        assert_eq!(bounded.profile.total_ns(), many.total_ns());
+        let few = RunProfile::bounded(UsedBy::Server, profile(&[(&["a"], 7)]));
+        assert_eq!((few.profile.stacks.len(), few.summed_stacks), (1, 0));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use record::printable::printable;
 use record::profile::{Profile, ProfileKind, ProfileStack};
 
+use crate::chart::{Drawing, Svg};
 use crate::html::escape;
 use crate::number::{count, percent, span};
 
@@ -52,22 +53,19 @@ pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
     let root = Node::of(profile);
     let scale = Scale {
         width: WIDTH - 2.0 * MARGIN,
+        least: BOX_MIN,
         total_ns: root.ns.max(1),
         before: before.map(|profile| (Node::of(profile), profile.total_ns().max(1))),
     };
     let mut rows = Vec::new();
     let old = scale.before.as_ref().map(|(node, _)| node);
     scale.draw(&root, "all", MARGIN, 0, old, &mut rows);
-    let depth = rows.iter().map(|b| b.depth).max().unwrap_or(0);
-    let height = HEAD + (depth + 1) as f64 * ROW + MARGIN;
+    let height = HEAD + height_of(&rows) + MARGIN;
     let mut body = String::new();
     for b in &rows {
-        b.write(&mut body, height);
+        b.write(&mut body, height - MARGIN);
     }
-    let title = match profile.kind {
-        ProfileKind::OnCpu => "On-CPU time by stack",
-        ProfileKind::OffCpu => "Off-CPU time by stack",
-    };
+    let title = title(profile.kind);
     let legend = if before.is_some() { "; red grew in share, blue shrank" } else { "" };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" width=\"{WIDTH:.0}\" role=\"img\">\n\
@@ -76,6 +74,57 @@ pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
          <text class=\"sub\" x=\"{MARGIN:.0}\" y=\"38\">{}{legend}</text>\n{body}</svg>\n",
         escape(&facts(profile))
     )
+}
+
+/// The flame graph without head and style, for a page.
+///
+/// A name may have 4 KiB, and another program chooses it: tooltips are cut, and the number of boxes is
+/// bounded.
+pub(crate) fn drawing(profile: &Profile) -> Drawing {
+    let root = Node::of(profile);
+    Drawing::of(|width| {
+        let scale = Scale { width, least: PAGE_BOX_MIN, total_ns: root.ns.max(1), before: None };
+        let mut rows = Vec::new();
+        scale.draw(&root, "all", 0.0, 0, None, &mut rows);
+        // A function is not wider than its caller: no box loses the one that it stands on.
+        rows.sort_by(|a, b| b.width.total_cmp(&a.width).then(a.depth.cmp(&b.depth)));
+        rows.truncate(PAGE_BOXES_MAX);
+        let height = height_of(&rows);
+        let mut body = "<g class=\"flame\">\n".to_owned();
+        for b in &mut rows {
+            b.tip = shortened(&b.tip, TIP_LETTERS_MAX);
+            b.write(&mut body, height);
+        }
+        body.push_str("</g>\n");
+        Svg { width, height, body }
+    })
+}
+
+/// The name of a flame graph.
+pub(crate) fn title(kind: ProfileKind) -> &'static str {
+    match kind {
+        ProfileKind::OnCpu => "On-CPU time by stack",
+        ProfileKind::OffCpu => "Off-CPU time by stack",
+    }
+}
+
+/// The text without control characters; of a long one, the beginning and the end, which holds its numbers.
+pub(crate) fn shortened(text: &str, letters_max: usize) -> String {
+    let text = printable(text);
+    let length = text.chars().count();
+    if length <= letters_max {
+        return text.into_owned();
+    }
+    let half = letters_max.saturating_sub(3) / 2;
+    let begin: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(length - half).collect();
+    format!("{begin}...{end}")
+}
+
+/// Height of the boxes.
+fn height_of(rows: &[Box]) -> f64 {
+    let depth = rows.iter().map(|b| b.depth).max().unwrap_or(0);
+    (depth + 1) as f64 * ROW
 }
 
 /// `10 s on 2 CPUs, 13,160 samples`
@@ -104,6 +153,12 @@ const ROW: f64 = 17.0;
 const LETTER: f64 = 7.3;
 /// Least width of a box; narrower ones are left out.
 const BOX_MIN: f64 = 0.4;
+/// Variant of [`BOX_MIN`] for pages.
+const PAGE_BOX_MIN: f64 = 1.0;
+/// Most boxes on a page; the widest ones are drawn. Accessibility checkers take seconds for thousands.
+const PAGE_BOXES_MAX: usize = 500;
+/// Longest tooltip on a page, in letters.
+const TIP_LETTERS_MAX: usize = 160;
 
 const STYLE: &str = "\
 svg{background:#fdfdfb;color-scheme:light dark}text{font:12px \"Liberation Mono\",\"DejaVu Sans Mono\",monospace;fill:#1b1d20}\
@@ -138,6 +193,8 @@ impl<'a> Node<'a> {
 #[derive(Debug)]
 struct Scale<'a> {
     width: f64,
+    /// Least width of a box.
+    least: f64,
     total_ns: u64,
     before: Option<(Node<'a>, u64)>,
 }
@@ -164,7 +221,7 @@ impl Scale<'_> {
         rows: &mut Vec<Box>,
     ) {
         let width = node.ns as f64 / self.total_ns as f64 * self.width;
-        if width < BOX_MIN {
+        if width < self.least {
             return;
         }
         let share = node.ns as f64 / self.total_ns as f64;
@@ -210,8 +267,9 @@ fn color_of(difference: f64) -> String {
 }
 
 impl Box {
-    fn write(&self, body: &mut String, height: f64) {
-        let y = height - MARGIN - (self.depth + 1) as f64 * ROW;
+    /// - `bottom`: lower end of the first row.
+    fn write(&self, body: &mut String, bottom: f64) {
+        let y = bottom - (self.depth + 1) as f64 * ROW;
         let fill = match &self.fill {
             Ok(class) => format!("class=\"{class}\""),
             Err(color) => format!("style=\"fill:{color}\""),
@@ -379,6 +437,44 @@ mod tests {
         assert!(svg.contains("<title>a: 75 ms, 75.0 %, before 50.0 %</title>"), "{svg}");
         assert!(svg.contains("<title>c: 25 ms, 25.0 %, before 0.0 %</title>"), "{svg}");
         assert!(svg.contains("red grew"), "{svg}");
+    }
+
+    #[test]
+    fn a_picture_on_a_page_is_bounded_and_no_box_stands_on_nothing() {
+        let names: Vec<String> = (0..1_000).map(|n| format!("{n}{}", "x".repeat(4_000))).collect();
+        let frames: Vec<Vec<&str>> =
+            names.chunks(10).map(|c| c.iter().map(String::as_str).collect()).collect();
+        let stacks: Vec<(&str, &[&str], u64)> = frames.iter().map(|f| ("app", f.as_slice(), 1)).collect();
+        let drawing = drawing(&profile(ProfileKind::OnCpu, &stacks));
+        for svg in [&drawing.wide, &drawing.narrow] {
+            let drawn = boxes(&svg.body);
+            assert!(
+                drawn.len() <= PAGE_BOXES_MAX && svg.body.len() < 400 * PAGE_BOXES_MAX,
+                "{}",
+                drawn.len()
+            );
+            assert!(drawn.iter().all(|(x, width, _)| *x >= 0.0 && x + width <= svg.width + 0.1));
+        }
+        // 100 towers of ten boxes do not fit; those that are drawn stand on a box.
+        let height = |line: &str| -> f64 {
+            line.split_once(" y=\"").unwrap().1.split('"').next().unwrap().parse().unwrap()
+        };
+        let rows: Vec<f64> =
+            drawing.wide.body.lines().filter(|l| l.starts_with("<g><")).map(height).collect();
+        let of_row = |row: usize| {
+            let y = drawing.wide.height - (row + 1) as f64 * ROW;
+            rows.iter().filter(|found| (**found - y).abs() < 0.1).count()
+        };
+        assert_eq!((of_row(0), of_row(1), of_row(2), of_row(3)), (1, 1, 100, 100));
+        assert!((4..12).all(|row| of_row(row) <= of_row(row - 1)), "{rows:?}");
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_end() {
+        assert_eq!(shortened("short", 9), "short");
+        assert_eq!(shortened("a\u{1b}b", 40), "a\\u{1b}b");
+        let tip = shortened(&format!("{}: 6 ms, 60.0 %", "x".repeat(500)), 60);
+        assert!(tip.chars().count() <= 60 && tip.contains("...") && tip.ends_with("6 ms, 60.0 %"), "{tip}");
     }
 
     #[test]

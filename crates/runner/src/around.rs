@@ -110,7 +110,7 @@ pub fn record(
                 Monotonic.sleep_until_ns(end_ns.min(now_ns + wait_ns));
                 Monotonic.now_ns() >= end_ns
             });
-            instruments.read();
+            instruments.end();
             let none = || Missing::because("no command was recorded");
             let recorded = Recorded {
                 end: CommandEnd::NoCommand,
@@ -153,7 +153,7 @@ fn record_command(
             asked.ask(pid, stop);
         }
     }
-    instruments.read();
+    instruments.end();
     let by_proc_ns = process_time::with_children_ns(pid);
     let status = reap(child).map_err(RecordError::Wait)?;
     // If the terminal signalled both, the command may have ended before this process noticed.
@@ -238,7 +238,16 @@ impl<'a> Instruments<'a> {
         self.intervals.push(interval);
     }
 
+    /// Ends the last interval, and the observation.
+    fn end(&mut self) {
+        self.others.iter_mut().for_each(|other| other.end());
+        self.read();
+    }
+
     fn finish(mut self, recorded: Recorded, stopped: bool) -> Recording {
+        let mut seen = record::instruments::Instruments::default();
+        self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
+        self.others.iter_mut().for_each(|other| other.hand_over_whole(&mut seen));
         let mut notes = self.cpu.notes().to_vec();
         notes.extend(self.others.iter().flat_map(|o| o.notes()));
         notes.extend(self.cpu.cost().map(|cost| format!("overhead of watching the CPUs: {cost}")).ok());
@@ -246,8 +255,6 @@ impl<'a> Instruments<'a> {
         notes.extend(named.filter_map(|(kind, other)| {
             Some(format!("overhead of watching `{}`: {}", kind.name, other.cost().ok()?))
         }));
-        let mut seen = record::instruments::Instruments::default();
-        self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
         let throttled = self.quotas.take();
         notes.extend(self.quotas.lost().map(str::to_owned));
         Recording { recorded, cpu: self.intervals, seen, series: self.series, throttled, notes, stopped }

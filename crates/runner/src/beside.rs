@@ -188,10 +188,19 @@ impl Beside {
         std::mem::take(&mut self.intervals)
     }
 
-    /// Returns the data of the other instruments, by interval, for the load that has ended.
-    pub fn take_instruments(&mut self) -> Instruments {
+    /// Returns the complete intervals of the other instruments that were not taken before. The load may still
+    /// run.
+    pub(crate) fn take_intervals(&mut self) -> Instruments {
         let mut seen = Instruments::default();
         self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
+        seen
+    }
+
+    /// Returns the remaining data of the other instruments for the load that has ended. Only afterwards,
+    /// [`Self::notes`] has all losses.
+    pub fn take_instruments(&mut self) -> Instruments {
+        let mut seen = self.take_intervals();
+        self.others.iter_mut().for_each(|other| other.hand_over_whole(&mut seen));
         seen
     }
 
@@ -211,6 +220,7 @@ impl Beside {
     }
 
     fn close(&mut self) {
+        self.others.iter_mut().for_each(|other| other.end());
         self.quotas.close();
         self.read();
         self.measuring = false;

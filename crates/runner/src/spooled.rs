@@ -33,7 +33,7 @@ impl<'a> Spooled<'a> {
             self.spool.add_slices(slices);
             self.spool.add_cpu(self.beside.take_complete());
             self.spool.add_samples(self.beside.take_series(self.host, self.anchor));
-            self.spool.add_instruments(&self.beside.take_instruments());
+            self.spool.add_instruments(&self.beside.take_intervals());
         }
     }
 

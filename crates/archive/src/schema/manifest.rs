@@ -11,6 +11,7 @@ use super::command::RecordedForm;
 use super::environment::Facts;
 use super::limits::ThrottledForm;
 use super::load::Load;
+use super::profile::ProfileForm;
 use super::proof::ProofForm;
 use super::resources::{self, ResourceForm};
 use super::server_cpu::ServerCpuForm;
@@ -45,6 +46,9 @@ pub(crate) struct Manifest {
     pub(crate) warm_up: Option<WarmUpForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) turns: Option<TurnsForm>,
+    /// Facts of the profiles; their stacks are in files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) profiles: Vec<ProfileForm>,
     /// Requested instruments that were unavailable, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) not_observed: BTreeMap<String, String>,
@@ -126,6 +130,7 @@ impl Manifest {
             resources: resources::of(&run.resources),
             warm_up: run.warm_up.as_ref().map(WarmUpForm::of),
             turns: run.turns.map(TurnsForm::of),
+            profiles: run.instruments.profiles.iter().map(ProfileForm::of).collect(),
             not_observed,
             files,
         }

@@ -15,6 +15,7 @@ pub(crate) mod load;
 pub(crate) mod locks;
 pub(crate) mod manifest;
 pub(crate) mod nic;
+pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod resources;
 pub(crate) mod server_cpu;

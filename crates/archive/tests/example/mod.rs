@@ -29,6 +29,8 @@ use record::turns::Turns;
 use record::warm_up::{Course, JudgedCourse, WarmUp};
 
 pub(crate) mod load;
+#[allow(dead_code, reason = "one program uses it")]
+pub(crate) mod profile;
 
 pub(crate) use load::load;
 
@@ -234,6 +236,7 @@ fn instruments(dice: &mut Dice) -> Instruments {
         nic: dice.some(3, nic_interval),
         locks: dice.some(3, lock_interval),
         ulocks: dice.some(3, user_lock_interval),
+        profiles: Vec::new(),
         missing: dice.some(2, |d| (d.text(), Missing::because(d.text()))).into_iter().collect(),
     }
 }

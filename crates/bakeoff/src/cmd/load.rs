@@ -265,18 +265,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
     }
-    // An instrument knows its losses at the end.
+    // An instrument knows its losses when all of its data is taken.
+    let instruments = beside.take_instruments();
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
     }
     let machine = machine(&record, &spool);
     let header = ended(header, &record);
-    let run = Run {
-        load: Some(record),
-        instruments: beside.take_instruments(),
-        throttled,
-        ..Run::unmeasured(header, environment)
-    };
+    let run = Run { load: Some(record), instruments, throttled, ..Run::unmeasured(header, environment) };
     // The run is archived first, so a failure to print does not lose it.
     let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);

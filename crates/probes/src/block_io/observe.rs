@@ -8,7 +8,7 @@ use record::missing::{Maybe, Missing};
 
 use super::{IoProbe, Options};
 use crate::cost::Cost;
-use crate::observe::{Instrument, Kind, Reading};
+use crate::instrument::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "io", open, open_for_server: None };

@@ -8,7 +8,7 @@ use record::resources::{Resource, Used, UsedBy};
 use super::{LockProbe, Options, Refused};
 use crate::cgroups::{self, Cgroup};
 use crate::cost::Cost;
-use crate::observe::{Instrument, Kind, Problems, Reading, label};
+use crate::instrument::{Instrument, Kind, Problems, Reading, label};
 
 /// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "locks", open, open_for_server: Some(open_by_cgroup) };

@@ -3,7 +3,7 @@
 use record::missing::Maybe;
 
 use super::MemoryProbe;
-use crate::observe::{Instrument, Kind, Reading};
+use crate::instrument::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "memory", open, open_for_server: None };

@@ -7,7 +7,7 @@ use record::missing::Maybe;
 use record::nic::{LinkCounts, NicInterval};
 
 use super::NicProbe;
-use crate::observe::{Instrument, Kind, Reading};
+use crate::instrument::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "nic", open, open_for_server: None };

@@ -8,7 +8,7 @@ use record::missing::{Maybe, Missing};
 use record::resources::{Resource, Used, UsedBy};
 
 use super::PowerProbe;
-use crate::observe::{Instrument, Kind, Reading};
+use crate::instrument::{Instrument, Kind, Reading};
 
 /// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "power", open, open_for_server: None };

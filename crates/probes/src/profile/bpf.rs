@@ -79,8 +79,12 @@ impl Profiler {
         Ok(Self { programs, options, names, taken, online: None, news, began })
     }
 
-    /// Starts and returns the time on `CLOCK_MONOTONIC`.
+    /// Starts and returns the time on `CLOCK_MONOTONIC`. A profile may follow another one.
     pub fn start(&mut self) -> u64 {
+        self.taken = Totals::default();
+        self.news.clear();
+        // Losses before the start are not those of the profile.
+        self.programs.lost();
         self.began = Baseline::now(&self.programs, &self.options, 0);
         let at_ns = self.programs.set_running(true);
         self.began.at_ns = at_ns;
@@ -118,12 +122,12 @@ impl Profiler {
         self.taken.add(named, sum.state, sum.count, sum.ns);
     }
 
-    /// Ends the profile.
+    /// Ends the profile. Call it from the thread that started it: the cost is that of this thread.
     ///
     /// # Errors
     ///
     /// Missing if the kernel does not return its sums.
-    pub fn finish(mut self) -> Maybe<Profile> {
+    pub fn finish(&mut self) -> Maybe<Profile> {
         let until_ns = self.programs.set_running(false);
         program::wait_for_running();
         let elapsed_ns = until_ns.saturating_sub(self.began.at_ns);
@@ -170,7 +174,7 @@ impl Profiler {
             doubts: self.taken.doubts,
             cost: self.cost(),
             notes,
-            lost: self.taken.lost,
+            lost: std::mem::take(&mut self.taken.lost),
         })
     }
 
@@ -235,8 +239,8 @@ fn hung(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> Option<Strin
     })
 }
 
-/// CPU time of this process.
+/// CPU time of this thread. Beside a load, other threads of this process generate it.
 fn own_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("this process has a clock");
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("this thread has a clock");
     std::time::Duration::from(time).as_nanos().try_into().unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@
 
 #[cfg(feature = "bpf")]
 pub(crate) mod bpf;
+pub(crate) mod observe;
 mod options;
 
 #[cfg(feature = "bpf")]

@@ -6,9 +6,9 @@ use record::missing::{Maybe, Missing};
 
 use super::{Options, UserLockProbe};
 use crate::cost::Cost;
+use crate::instrument::{Instrument, Kind, Problems, Reading, label};
 use crate::locks::Refused;
 use crate::locks::observe::{KEPT_MAX, NAMED_MAX};
-use crate::observe::{Instrument, Kind, Problems, Reading, label};
 
 /// Entry in the list of instruments.
 pub(crate) const KIND: Kind = Kind { name: "ulocks", open, open_for_server: None };

@@ -36,7 +36,8 @@ pub(crate) struct Svg {
 }
 
 impl Drawing {
-    fn of(draw: impl Fn(f64) -> Svg) -> Self {
+    /// Draws the picture in both widths.
+    pub(crate) fn of(draw: impl Fn(f64) -> Svg) -> Self {
         Self { wide: draw(880.0), narrow: draw(350.0) }
     }
 }

@@ -64,13 +64,16 @@ pub fn load(run: &Run) -> Page {
             .chain(super::instruments::sections(run))
             .chain(super::series::section(&analysis::series(&run.series)))
             .collect(),
-        folded: vec![
-            latencies(record).folded("every percentile, every operation"),
-            events(record).folded("planned, done, failed, skipped, unfinished, errors"),
-            machine_section(run, record).folded("how busy it was, and the generator's own cost"),
-            checks(record).folded(plural(record.verdict.checks.len(), "check")),
-            closing(run, Some(record)).folded(CLOSING),
-        ],
+        folded: super::profiles::folded(run)
+            .into_iter()
+            .chain([
+                latencies(record).folded("every percentile, every operation"),
+                events(record).folded("planned, done, failed, skipped, unfinished, errors"),
+                machine_section(run, record).folded("how busy it was, and the generator's own cost"),
+                checks(record).folded(plural(record.verdict.checks.len(), "check")),
+                closing(run, Some(record)).folded(CLOSING),
+            ])
+            .collect(),
     }
 }
 
@@ -123,7 +126,10 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
         caveats: header.reason.iter().cloned().collect(),
         byline,
         sections,
-        folded: vec![closing(run, None).folded(CLOSING)],
+        folded: super::profiles::folded(run)
+            .into_iter()
+            .chain([closing(run, None).folded(CLOSING)])
+            .collect(),
     }
 }
 
@@ -179,7 +185,10 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
         caveats: run.header.reason.iter().cloned().collect(),
         byline,
         sections,
-        folded: vec![closing(run, None).folded(CLOSING)],
+        folded: super::profiles::folded(run)
+            .into_iter()
+            .chain([closing(run, None).folded(CLOSING)])
+            .collect(),
     }
 }
 

@@ -17,6 +17,7 @@ mod locks;
 mod method;
 mod noise;
 mod over_time;
+mod profiles;
 mod proofs;
 mod resources;
 mod scale;

@@ -9,13 +9,17 @@ use record::instruments::{Instruments, Observed};
 use record::locks::{LockInterval, UserLockInterval, Waits};
 use record::missing::{Maybe, Missing};
 use record::nic::NicInterval;
+use record::profile::ProfileKind;
 
-use super::{Style, labelled};
+use super::{Style, labelled, run_title};
+use crate::flame::shortened;
 use crate::number::{count, latency, percent, significant_4};
 use crate::words::counted;
 
 const INDENT: usize = 11;
 const KIB: f64 = 1024.0;
+/// Longest name of a function, in letters.
+const NAME_LETTERS_MAX: usize = 80;
 
 /// Writes a line for each instrument that was attached or requested; nothing if there was none.
 ///
@@ -27,13 +31,14 @@ pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io:
         return Ok(());
     }
     writeln!(out)?;
-    let lines = [
+    let lines: [(&str, Option<String>); 4] = [
         line(seen, block_io),
         line(seen, network),
         line(seen, |all| LockInterval::joined(all).map(|whole| kernel_locks(&whole))),
         line(seen, |all| UserLockInterval::joined(all).map(|whole| program_locks(&whole.idleness_last()))),
     ];
-    for (name, line) in lines {
+    let profiles = ProfileKind::ALL.iter().map(|kind| (kind.instrument(), profile(seen, *kind)));
+    for (name, line) in lines.into_iter().chain(profiles) {
         let why = seen.missing.get(name).map(|missing| format!("missing ({missing})"));
         for text in line.into_iter().chain(why) {
             labelled(out, (name, None), &text, INDENT, style)?;
@@ -149,6 +154,18 @@ fn program_locks(whole: &UserLockInterval) -> String {
     let most = whole.locks.iter().find(|l| l.address != 0);
     let most = most.map(|l| format!("{} of {}/{} in {}", l.kind.word(), l.comm, l.pid, name(&l.caller)));
     waited(&all, spun_ns.ok().map(|ns| whole.cpu_util_ratio(ns)), most, &whole.lost)
+}
+
+/// The profile of a kind: its subject, and the function with the most time.
+fn profile(seen: &Instruments, kind: ProfileKind) -> Option<String> {
+    let taken = seen.profiles.iter().find(|taken| taken.profile.kind == kind)?;
+    let total_ns = taken.profile.total_ns().max(1) as f64;
+    let most = taken.profile.functions().into_iter().next().map_or(String::new(), |function| {
+        let share = percent(function.self_ns as f64 / total_ns);
+        format!("; most in {} ({share})", shortened(&function.name, NAME_LETTERS_MAX))
+    });
+    let lost: u64 = taken.profile.lost.values().sum();
+    Some(with_lost(format!("{}{most}", run_title(taken)), lost, "of them"))
 }
 
 fn waited(all: &Waits, util: Option<f64>, most: Option<String>, lost: &BTreeMap<String, u64>) -> String {

@@ -57,7 +57,10 @@ pub use nic_peers::nic_peers;
 pub use noise::noise;
 pub use periods::{Cells, periods};
 pub use power::energy;
-pub(crate) use profile::filters_differ;
+pub(crate) use profile::{
+    bound as profile_bound, cost as profile_cost, filters_differ, run_caveats, run_title,
+    subject as profile_subject,
+};
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use analysis::profile::FunctionChange;
-use record::profile::{Profile, ProfileFilter, ProfileKind, ThreadState};
+use record::profile::{OTHER_STACKS, Profile, ProfileFilter, ProfileKind, RunProfile, ThreadState};
+use record::resources::UsedBy;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
@@ -51,18 +52,37 @@ pub fn profile(out: &mut dyn Write, profile: &Profile, top: usize, style: Style)
     Ok(())
 }
 
-fn bound(profile: &Profile) -> &'static str {
+/// `>=` if something was lost.
+pub(crate) fn bound(profile: &Profile) -> &'static str {
     if profile.lost.is_empty() { "" } else { ">=" }
 }
 
 fn title(profile: &Profile) -> String {
-    let seconds = profile.seconds();
-    let cpus = if profile.cpus == 1 { "CPU" } else { "CPUs" };
-    let (bound, total_ns) = (bound(profile), profile.total_ns());
     let of = match &profile.only {
         Ok(only) if *only != ProfileFilter::default() => format!(" of {only}"),
         Ok(_) | Err(_) => String::new(),
     };
+    title_of(profile, &of)
+}
+
+/// Length, subject and sums of a run's profile.
+pub(crate) fn run_title(taken: &RunProfile) -> String {
+    title_of(&taken.profile, &format!(" of {}", subject(taken.of)))
+}
+
+/// The processes of a run's profile.
+pub(crate) fn subject(of: UsedBy) -> &'static str {
+    match of {
+        UsedBy::Server => "the server's processes",
+        UsedBy::Machine => "all threads of the machine",
+    }
+}
+
+/// - `of`: the profiled threads, after a blank.
+fn title_of(profile: &Profile, of: &str) -> String {
+    let seconds = profile.seconds();
+    let cpus = if profile.cpus == 1 { "CPU" } else { "CPUs" };
+    let (bound, total_ns) = (bound(profile), profile.total_ns());
     match profile.kind {
         ProfileKind::OnCpu => {
             let rate = profile
@@ -91,6 +111,15 @@ fn title(profile: &Profile) -> String {
             )
         }
     }
+}
+
+/// Limits of a run's profile, one sentence each.
+pub(crate) fn run_caveats(taken: &RunProfile) -> Vec<String> {
+    let summed = (taken.summed_stacks > 0).then(|| {
+        let stacks = counted(taken.summed_stacks, "stack");
+        format!("{stacks} with the least time are stored as one sum, `{OTHER_STACKS}`")
+    });
+    caveats(&taken.profile).into_iter().chain(summed).collect()
 }
 
 /// Limits of the numbers, one sentence each.
@@ -122,7 +151,7 @@ fn caveats(profile: &Profile) -> Vec<String> {
 }
 
 /// Cost of profiling.
-fn cost(profile: &Profile) -> String {
+pub(crate) fn cost(profile: &Profile) -> String {
     match &profile.cost {
         Ok(cost) => format!(
             "watching cost {} for each of {} {}, {} of one CPU; naming functions took {} of CPU time",
