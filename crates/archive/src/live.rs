@@ -233,8 +233,8 @@ impl Standing {
     }
 
     /// Time at which the last trial ends, if the rest takes as long as the trials of this process did; `None`
-    /// before its first trial has ended, or if the last one takes longer than the others. In slices, the trials
-    /// of a block end together.
+    /// before its first trial has ended, or if the last one takes longer than the others. In slices, the
+    /// trials of a block end together.
     pub fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
         let pace = self.pace.filter(|pace| pace.ended > 0)?;
         let left = || self.trials.iter().filter(|told| is_left(told.state) && !told.is_dropped);

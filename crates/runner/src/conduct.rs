@@ -47,8 +47,8 @@ const FINDINGS: &str = "preflight.findings";
 /// Conducts a bake-off from its beginning.
 ///
 /// At a request to stop, the current trial and its server are stopped, and the bake-off is interrupted;
-/// [`resume`] continues it. At a request to stop after the trial, that is measured to its end first, in slices
-/// all of its block.
+/// [`resume`] continues it. At a request to stop after the trial, that is measured to its end first, in
+/// slices all of its block.
 ///
 /// The kernel kills the servers when the calling thread ends.
 ///

@@ -351,8 +351,7 @@ impl Now {
 }
 
 impl Running {
-    /// Reason that a bake-off whose trials are open has no interval; `None` for one that does not measure in
-    /// slices.
+    /// Reason that a bake-off in slices has no interval while trials are open; `None` for others.
     pub(crate) fn no_interval(&self) -> Option<&'static str> {
         let is_open = |standing: &Arc<Standing>| standing.trials.iter().any(|told| told.is_current);
         self.standing.as_ref().filter(|standing| standing.is_in_slices && is_open(standing)).map(|_| IN_TURNS)

@@ -95,9 +95,7 @@ pub fn serve(
     });
     is_over.store(true, Ordering::Release);
     if settings.queue {
-        say(
-            "stopping after the trial that is being measured, in slices after the block; Ctrl-C again stops it at once",
-        );
+        say("stopping after the trial, or the block in slices; Ctrl-C again stops it at once");
     }
     app.bell.ring();
     // A thread that panicked has said so.
