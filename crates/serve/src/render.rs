@@ -73,7 +73,7 @@ fn folders(archive: &Archive, id: RunId) -> Vec<PathBuf> {
     }
     let trials = archive.standing(id).map(|standing| standing.trials).unwrap_or_default();
     let runs = trials.into_iter().filter_map(|told| told.run).map(run);
-    [archive.bakeoff_dir(id)].into_iter().chain(runs).collect()
+    std::iter::once(archive.bakeoff_dir(id)).chain(runs).collect()
 }
 
 /// Whether a living process has the run, and the files of its folders.
