@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "its output is the table")]
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bakeoff_analysis::Rules;
 use bakeoff_analysis::history::{Change, History, Key, Numbers, Observed, Point, histories};
@@ -48,7 +48,7 @@ fn history(
                 version: None,
                 value: (SIGMA * (now * if i < n / 2 { 1.0 } else { spread } + level)).exp(),
                 interval: Err(Missing::because("it is simulated")),
-                facts: BTreeMap::new(),
+                facts: Arc::default(),
             },
         });
         now = ar1 * now + (1.0 - ar1 * ar1).sqrt() * normal(random);

@@ -309,12 +309,11 @@ fn intervals<T: StoredInterval>(folder: &Path, manifest: &Manifest) -> Result<Ve
 fn stacks(folder: &Path, manifest: &Manifest, form: &ProfileForm) -> Result<RunProfile, ArchiveError> {
     let name = profile::file_of(form.kind().map_err(in_file(folder, MANIFEST))?);
     let limits = StacksRead::default();
-    let found = match manifest.file(&name) {
-        None => Vec::new(),
-        Some(_) => {
-            let lines = stream(folder, manifest, &name, OF_STACKS)?;
-            documents(lines, |line| limits.read(line)).map_err(in_file(folder, &name))?
-        }
+    let found = if manifest.file(&name).is_some() {
+        let lines = stream(folder, manifest, &name, OF_STACKS)?;
+        documents(lines, |line| limits.read(line)).map_err(in_file(folder, &name))?
+    } else {
+        Vec::new()
     };
     form.read(found).map_err(in_file(folder, &name))
 }

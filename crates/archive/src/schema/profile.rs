@@ -51,6 +51,7 @@ struct FilterForm {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the JSON have their unit")]
 struct DoubtsForm {
     unnamed_ns: u64,
     ended_ns: u64,

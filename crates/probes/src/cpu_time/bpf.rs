@@ -371,7 +371,6 @@ impl Source for Bpf {
             &p.on_call_entry,
             &p.on_call_all_entry,
             &p.on_work_entry,
-            &p.on_ipi_entry,
         ];
         let ends = [
             &p.on_softirq_exit,
@@ -380,7 +379,6 @@ impl Source for Bpf {
             &p.on_call_exit,
             &p.on_call_all_exit,
             &p.on_work_exit,
-            &p.on_ipi_exit,
         ];
         let [of_switch, of_interrupts, of_timers] = samplers.map(Ticks::programs).unwrap_or_default();
         // By event: those of which one runs at each event, and all others.

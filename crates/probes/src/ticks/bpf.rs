@@ -77,10 +77,8 @@ impl Ticks {
             skel.progs.on_softirq_entry.attach()?,
             skel.progs.on_softirq_exit.attach()?,
         ];
-        // Ends first: a begin without an end would last. 64-bit Arm has the first and the last kind, x86 all
-        // but the last.
-        for kind in ["irq_handler", "local_timer", "call_function_single", "call_function", "irq_work", "ipi"]
-        {
+        // Ends first: a begin without an end would last. Only x86 has more than the first kind.
+        for kind in ["irq_handler", "local_timer", "call_function_single", "call_function", "irq_work"] {
             let end = skel.progs.on_handler_exit.attach_raw_tracepoint(format!("{kind}_exit"));
             if let Ok(end) = end {
                 links.push(end);

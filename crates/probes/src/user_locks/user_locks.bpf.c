@@ -134,9 +134,6 @@ static __always_inline bool returns_to(__u64 word, __u64 ip, __u64 sp, __u64 cod
 	__u8 before[7];
 #elif defined(__TARGET_ARCH_arm64)
 	__u32 before;
-
-	/* A function may sign its return address, in the bits above the 48 of an address. */
-	word &= (1ULL << 48) - 1;
 #endif
 
 	if (word - code < code_bytes)
@@ -163,6 +160,17 @@ static __always_inline bool returns_to(__u64 word, __u64 ip, __u64 sp, __u64 cod
 	return before >> 26 == 0x25 || (before & 0xfefff000) == 0xd63f0000;
 #else
 	return false;
+#endif
+}
+
+/* On 64-bit Arm a function may sign its return address, in the bits above the 48 of an address. The
+ * signature differs from thread to thread. */
+static __always_inline __u64 without_signature(__u64 word)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return word & ((1ULL << 48) - 1);
+#else
+	return word;
 #endif
 }
 
@@ -211,7 +219,7 @@ static __always_inline __u64 stack_of(void *ctx, struct pt_regs *regs, __u64 add
 	stack->sp = 0;
 	/* Without `continue`: verifiers before Linux 6.2 want a loop's way back to be a jump. */
 	for (int i = 0; i < FUTEX_WINDOW && stack->sp < FUTEX_RETURNS; i++) {
-		__u64 word = stack->window[i];
+		__u64 word = without_signature(stack->window[i]);
 
 		if (returns_to(word, ip, sp, code, code_bytes)) {
 			hash = mixed(hash, word);

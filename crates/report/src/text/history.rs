@@ -471,7 +471,7 @@ mod tests {
             version: None,
             value: 1.0,
             interval: Err(record::missing::Missing::because("one value")),
-            facts: std::collections::BTreeMap::new(),
+            facts: std::sync::Arc::default(),
         };
         let history = |n: u64, breaks: &[usize]| History {
             key: key("time"),

@@ -85,20 +85,19 @@ pub(super) fn on_switch<'a>(skel: &'a CpuTimeSkel<'_>, hook: Hook) -> &'a Progra
     }
 }
 
-/// Starts to time interrupts. Only x86 and 64-bit Arm have events for those that do not come from devices.
+/// Starts to time interrupts. Only x86 has events for interrupts that do not come from devices.
 pub(super) fn on_interrupts(skel: &CpuTimeSkel<'_>) -> libbpf_rs::Result<Vec<Link>> {
     let p = &skel.progs;
     // Ends first: an end without a begin is ignored, a begin without an end would last.
     let needed = [&p.on_softirq_exit, &p.on_softirq_entry, &p.on_device_exit, &p.on_device_entry];
     let mut links = needed.into_iter().map(ProgramMut::attach).collect::<libbpf_rs::Result<Vec<_>>>()?;
-    let of_some_machines = [
+    let of_x86 = [
         (&p.on_timer_exit, &p.on_timer_entry),
         (&p.on_call_exit, &p.on_call_entry),
         (&p.on_call_all_exit, &p.on_call_all_entry),
         (&p.on_work_exit, &p.on_work_entry),
-        (&p.on_ipi_exit, &p.on_ipi_entry),
     ];
-    for (end, beginning) in of_some_machines {
+    for (end, beginning) in of_x86 {
         if let Ok(end) = end.attach() {
             links.push(end);
             links.push(beginning.attach()?);
