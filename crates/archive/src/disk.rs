@@ -78,8 +78,8 @@ impl Tree {
     }
 
     /// Whether this process may write here. In a folder of another user, names may be links to any file,
-    /// through which root could write: root refuses. A user who can rename a folder on the way can put another
-    /// in its place.
+    /// through which root could write: root refuses. Another user that can rename a folder on the way can put
+    /// a different one in its place.
     pub(crate) fn is_written_by_us(&self) -> bool {
         // A link must belong to root too.
         let is_roots = |folder: PathBuf| {

@@ -266,9 +266,8 @@ fn root_without_rights_one_line_refuses_the_profile_and_the_load_is_stored() {
         return eprintln!("skipped: {}", ended.err);
     }
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    let lines: Vec<&str> =
-        ended.err.lines().filter(|line| line.contains("stacks") || line.contains("switches")).collect();
-    assert!(!lines.is_empty() && lines.len() <= 2 && lines[0].contains("cap_bpf"), "{}", ended.err);
+    let lines: Vec<&str> = ended.err.lines().filter(|line| line.contains("trace stacks")).collect();
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.contains("cap_bpf")), "{}", ended.err);
     let load: Value = serde_json::from_str(&ended.out).unwrap();
     let page = lab.run(&["report", load["run"].as_str().unwrap()]);
     assert_eq!(page.code, Some(0), "{}", page.err);

@@ -1,4 +1,4 @@
-//! Servers whose answers look complete and are not: none of them counts as an event that is done.
+//! Servers with answers that look complete and are not: none of them counts as an event that is done.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -20,7 +20,7 @@ use support::certificates::{Authority, Valid};
 use support::fake::{Peer, postgres_login, postgres_request, postgres_start, serve, serve_by};
 use support::{error_of, jittered, run, settings};
 
-/// Closed loops of 20 events, by threads and by loops; each has a server of its own.
+/// Closed loops of 20 events, by threads and by loops; each has its own server.
 fn each_way(base: &dyn Fn() -> LoadSettings, check: impl Fn(&LoadRecord, Option<u32>)) {
     for connections in [None, Some(2)] {
         let record = run(&LoadSettings {

@@ -28,7 +28,7 @@ use crate::tls;
 const TIME: Duration = Duration::from_mins(1);
 /// Pause before a submission is repeated after a lost answer.
 const SUBMIT_AGAIN: Duration = Duration::from_millis(500);
-/// Why a token was not sent.
+/// Reason that a token was not sent.
 const TOKEN_KEPT: &str = "the process that listens there belongs to another user, or its user is unknown: the token is \
                           not sent; use the server's unix socket or https";
 /// Largest answer, in bytes.
@@ -129,7 +129,7 @@ impl Client {
         self.send("POST", path, Some(document))
     }
 
-    /// Sends a request whose answer is an entry or the queue.
+    /// Sends a request that is answered with an entry or the queue.
     fn ask_serve(&self, method: &str, path: &str, document: Option<&Value>) -> Result<Value, ServeError> {
         let value = self.send(method, path, document)?;
         let is_answer = value["id"].is_string() || value["entries"].is_array();

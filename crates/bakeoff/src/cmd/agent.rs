@@ -18,8 +18,8 @@ use crate::{confine, signals};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// NATS server: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another, or `{file:PATH}` [default:
-    /// `$NATS_URL`; it or the file may contain a password]
+    /// NATS server: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another, or `{file:PATH}`
+    /// [default: `$NATS_URL`; it or the file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 

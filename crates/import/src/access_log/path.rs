@@ -54,7 +54,7 @@ pub(super) fn hide_secrets(path: &mut Vec<u8>) -> u64 {
 /// Handling of text with `%XX`, such as a URL in a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoded {
-    /// It is read once more, decoded.
+    /// Read once more, decoded.
     Decoded,
     AsItIs,
 }

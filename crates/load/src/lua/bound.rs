@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::lua::server::Refused;
 use crate::workload::statement::Parameter;
 
-/// Statements with more parameters than this have them in a list, whose memory is used again.
+/// Statements with more parameters than this have them in a list, which keeps its memory.
 const PARAMETERS_INLINE: usize = 16;
 
 const INTEGER: i32 = 1;

@@ -168,7 +168,7 @@ impl Talk {
         if self.is_used {
             self.hear_left()?;
         } else {
-            // An answer that comes before the first request is none.
+            // What comes before the first request answers nothing.
             self.look_idle()?;
         }
         self.out.clear();

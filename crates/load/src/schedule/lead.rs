@@ -2,11 +2,11 @@
 //!
 //! A sleep ends late: the timer's interrupt, the CPU's exit from its idle state and the scheduler take some
 //! tens of microseconds, in a virtual machine more. The workers learn the delay together from their own
-//! wake-ups, from the warm-up on: the *lead* is its running 99th percentile, or the 90th if the 99th is longer
-//! than a lead may be. A worker asks to be woken that much before the due time and spins for the rest.
+//! wake-ups, from the warm-up on: the *lead* is its running 99th percentile, or the 90th if the 99th is
+//! longer than a lead may be. A worker asks to be woken that much before the due time and spins for the rest.
 //!
-//! The 99th, because a run is judged by it: where wake-ups take 44 us at p50, 62 at p90 and 170 to 290 at p99,
-//! a lead of the 90th left 17 of 20 loads of 500/s INVALID (lateness p99 120 to 430 us, 100 allowed).
+//! The 99th, because a run is judged by it. If wake-ups take 44 us at p50, 62 at p90 and 170 to 290 at p99, a
+//! lead of the 90th leaves 17 of 20 loads of 500/s INVALID (lateness p99 120 to 430 us, 100 allowed).
 //!
 //! Spinning has a budget, a share of one CPU for all workers together, and less if the machine has less than
 //! one idle CPU. If the budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing
@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// Maximum lead. A wake-up that takes longer waited for a CPU, and no lead helps against that.
 const LEAD_MAX_NS: u64 = 300_000;
-/// Where an estimate stops: it only has to show that the latency is longer than a lead may be.
+/// Limit of an estimate: it only has to show that the latency is longer than a lead may be.
 const LEARNED_MAX_NS: f64 = 2.0 * LEAD_MAX_NS as f64;
-/// The estimates: the quantile, and the step by which one wake-up moves it, as a share of it. The 99th is passed
-/// by few wake-ups: smaller steps reach it after the warm-up only.
+/// The estimates: the quantile, and the step by which one wake-up moves it, as a share of it. Few wake-ups pass
+/// the 99th: smaller steps reach it after the warm-up only.
 const P90: (f64, f64) = (0.90, 1.0 / 32.0);
 const P99: (f64, f64) = (0.99, 1.0 / 8.0);
 const STEP_MIN_NS: f64 = 500.0;
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use crate::schedule::random::Random;
 
-    /// Plays a worker that wakes 40 to 60 us late, and some times another `tail_ns` later; returns the latenesses
-    /// and the share of time spun, both of the second half.
+    /// Plays a worker that wakes 40 to 60 us late, and another `tail_ns` later; returns the latenesses and the
+    /// share of time spun, both of the second half.
     fn play_with(
         lead: &Lead,
         gap_ns: u64,
@@ -213,7 +213,7 @@ mod tests {
         assert!((55_000..65_000).contains(&lead.ns()), "the 90th percentile is 58 us: {}", lead.ns());
     }
 
-    /// As a virtual machine was measured: 44 us at p50, 62 at p90, 106 to 155 at p98, 173 to 289 at p99.
+    /// Wake-ups of a virtual machine: 44 us at p50, 62 at p90, 106 to 155 at p98, 173 to 289 at p99.
     #[test]
     fn wake_ups_with_a_tail_that_the_budget_reaches_are_on_time_at_p99() {
         let tail = |random: &mut Random| match random.below(1_000) {

@@ -10,8 +10,8 @@ use crate::exit::Exit;
 /// NATS server of a fleet, as its conductor reaches it.
 #[derive(Debug, clap::Args)]
 pub(super) struct ServerOptions {
-    /// NATS server: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another, or `{file:PATH}` [default:
-    /// `$NATS_URL`; it or the file may contain a password]
+    /// NATS server: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another, or `{file:PATH}`
+    /// [default: `$NATS_URL`; it or the file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 

@@ -31,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHERE", value_parser = place)]
     on: Place,
 
-    /// NATS server, as the agents reach it: `tls://HOST:PORT`, or `{file:PATH}` [default: `$NATS_URL`; it or the
-    /// file may contain a password]
+    /// NATS server, as the agents reach it: `tls://HOST:PORT`, or `{file:PATH}` [default: `$NATS_URL`; it or
+    /// the file may contain a password]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
 

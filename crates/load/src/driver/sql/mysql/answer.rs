@@ -437,7 +437,7 @@ impl PreparedReader {
         }
     }
 
-    /// Variant that reads no names of columns, into a list whose memory is used again.
+    /// Variant that reads no names of columns, into the memory of an earlier list.
     #[cfg(feature = "lua")]
     pub(super) fn nameless(bytes_max: usize, mut columns: Vec<Column>) -> Self {
         columns.clear();

@@ -71,7 +71,7 @@ struct MysqlClient {
     request: Vec<u8>,
     /// `None` for a closed statement.
     statements: Vec<Option<Prepared>>,
-    /// Closed statements, whose memory the next ones use.
+    /// Closed statements; the next ones use their memory.
     spare: Vec<Prepared>,
     /// Buffer for a statement's text.
     sql: String,
