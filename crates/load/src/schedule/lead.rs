@@ -19,8 +19,8 @@ use std::time::Duration;
 const LEAD_MAX_NS: u64 = 300_000;
 /// Limit of an estimate: it only has to show that the latency is longer than a lead may be.
 const LEARNED_MAX_NS: f64 = 2.0 * LEAD_MAX_NS as f64;
-/// The estimates: the quantile, and the step by which one wake-up moves it, as a share of it. Few wake-ups pass
-/// the 99th: smaller steps reach it after the warm-up only.
+/// The estimates: the quantile, and the step by which one wake-up moves it, as a share of it. Few wake-ups
+/// pass the 99th: smaller steps reach it after the warm-up only.
 const P90: (f64, f64) = (0.90, 1.0 / 32.0);
 const P99: (f64, f64) = (0.99, 1.0 / 8.0);
 const STEP_MIN_NS: f64 = 500.0;
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use crate::schedule::random::Random;
 
-    /// Plays a worker that wakes 40 to 60 us late, and another `tail_ns` later; returns the latenesses and the
-    /// share of time spun, both of the second half.
+    /// Plays a worker that wakes 40 to 60 us late, and another `tail_ns` later; returns the latenesses and
+    /// the share of time spun, both of the second half.
     fn play_with(
         lead: &Lead,
         gap_ns: u64,
