@@ -283,7 +283,10 @@ mod tests {
     #[test]
     fn words_beside_a_line_replace_the_translated_ones() {
         let line = "wrk -t2 -c4 -d30s http://h/";
-        assert_eq!(merged_with(line, ""), "bakeoff|load|http://h/|--connections|4|--threads|2|--retry|0|--time|30s");
+        assert_eq!(
+            merged_with(line, ""),
+            "bakeoff|load|http://h/|--connections|4|--threads|2|--retry|0|--time|30s"
+        );
         assert_eq!(
             merged_with(line, "http://other/|--time|5s|--rate=10"),
             "bakeoff|load|--connections|4|--threads|2|--retry|0|http://other/|--time|5s|--rate=10"

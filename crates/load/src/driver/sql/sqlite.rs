@@ -153,7 +153,6 @@ impl Sqlite {
     fn new(place: SqliteTarget, settings: &LoadSettings) -> Result<Self, Failure> {
         let may_create = settings.prepare != PreparePolicy::Never;
         let is_prepared = settings.oltp.prepared;
-        opening::limit_heap(&place.pragmas, settings.threads);
         Ok(Self { place, work: Arc::new(Work::new(settings)?), is_prepared, may_create })
     }
 

@@ -19,12 +19,6 @@ pub(super) const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 const LINKS_MAX: usize = 40;
 /// Limit of a value and of a row in bytes, as for the answers of servers.
 const VALUE_BYTES_MAX: u64 = LoadSettings::ANSWER_BYTES_MAX;
-/// Memory of SQLite for values and statements, in bytes.
-const HEAP_BYTES: u64 = 256 << 20;
-/// Default size of a connection's cache in SQLite, in bytes.
-const CACHE_BYTES: u64 = 2_000 << 10;
-/// Largest page of a database, in bytes.
-const PAGE_BYTES_MAX: u64 = 64 << 10;
 
 /// Opens a database that no other user has planted.
 pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Database, Failure> {
@@ -96,53 +90,4 @@ fn refuse_stranger(path: &Path, owner: u32) -> Result<(), Failure> {
 
 fn failure(text: String) -> Failure {
     Failure::new(FailureClass::Machine, text)
-}
-
-/// Limits the memory of SQLite in this process: statements in a database, as in triggers, can ask for any
-/// amount.
-pub(super) fn limit_heap(pragmas: &[(&'static str, String)], threads: u32) {
-    let bytes_max = heap_bytes_max(pragmas, threads).unwrap_or(0);
-    // SAFETY: both take an integer; 0 means unlimited. The second removes an earlier load's softer limit.
-    unsafe {
-        ffi::sqlite3_hard_heap_limit64(bytes_max);
-        ffi::sqlite3_soft_heap_limit64(0);
-    }
-}
-
-/// The limit in bytes; `None` if the user stores data of any size in memory.
-fn heap_bytes_max(pragmas: &[(&'static str, String)], threads: u32) -> Option<i64> {
-    let given = |name: &str| pragmas.iter().find(|(pragma, _)| *pragma == name).map(|(_, value)| &**value);
-    if given("journal_mode") == Some("memory") || matches!(given("temp_store"), Some("memory" | "2")) {
-        return None;
-    }
-    let cache = match given("cache_size").and_then(|size| size.parse::<i64>().ok()) {
-        None => CACHE_BYTES,
-        // KiB; a positive number counts pages.
-        Some(size @ ..0) => size.unsigned_abs().saturating_mul(1 << 10),
-        Some(size) => size.unsigned_abs().saturating_mul(PAGE_BYTES_MAX),
-    };
-    // A sort takes as much as the cache, and twice that while it grows. One connection prepares the tables.
-    let caches = cache.max(CACHE_BYTES).saturating_mul(4).saturating_mul(u64::from(threads) + 1);
-    Some(i64::try_from(HEAP_BYTES.saturating_add(caches)).unwrap_or(i64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_heap_has_room_for_the_caches_that_the_user_asks_for() {
-        let of = |pragmas: &[(&'static str, &str)], threads| {
-            let pragmas: Vec<_> = pragmas.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            heap_bytes_max(&pragmas, threads)
-        };
-        assert_eq!(of(&[], 1), Some((256 << 20) + 2 * 4 * (2_000 << 10)));
-        assert_eq!(of(&[("cache_size", "-2000000")], 3), Some((256 << 20) + 4 * 4 * (2_000_000 << 10)));
-        assert_eq!(of(&[("cache_size", "5000")], 1), Some((256 << 20) + 2 * 4 * (5_000 << 16)));
-        assert_eq!(of(&[("cache_size", "-9223372036854775808")], 65_536), Some(i64::MAX));
-        for pragma in [("temp_store", "memory"), ("temp_store", "2"), ("journal_mode", "memory")] {
-            assert_eq!(of(&[pragma], 1), None);
-        }
-        assert!(of(&[("temp_store", "file"), ("journal_mode", "wal"), ("mmap_size", "0")], 1).is_some());
-    }
 }
