@@ -227,6 +227,5 @@ fn what_a_web_server_sends_before_the_first_request_answers_none() {
         let said = &record.error_samples;
         assert!(heard > 0, "{connections:?}: {said:?}");
         assert!(done <= heard, "{connections:?}: {done} done of {heard} asked: {said:?}");
-        assert!(said.iter().any(|text| text.contains("unrequested")), "{connections:?}: {said:?}");
     }
 }
