@@ -2,8 +2,8 @@
 //!
 //! [`compare`] computes the verdicts of a bake-off; [`commands`] and [`sides`] compute those of `bakeoff
 //! compare`, for programs and for archived runs. All share the rule in `judge`, with two tests: `sign_flip`
-//! for blocks and `permutation` for independent samples. `docs/statistics.md` explains the method. The unit of
-//! replication is the block: differences between configurations are judged over blocks, in each of which
+//! for blocks and `permutation` for independent samples. `docs/statistics.md` explains the method. The unit
+//! of replication is the block: differences between configurations are judged over blocks, in each of which
 //! every configuration had a fresh server, never over seconds or requests of one run.
 
 pub mod aa;

@@ -293,7 +293,7 @@ mod tests {
         );
         assert_eq!(
             merged_with("hey -m POST -d 'a b' http://h/", "--body|x|--header|A: b|--timeout=1s|--method|PUT"),
-            "bakeoff|load|http://h/|--connections|50|--events|200|--warmup|0s|--retry|0|--body|x|--header|A: b|--timeout=1s|--method|PUT"
+            "bakeoff|load|http://h/|--connections|50|--retry|0|--events|200|--warmup|0s|--body|x|--header|A: b|--timeout=1s|--method|PUT"
         );
     }
 
