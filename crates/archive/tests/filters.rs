@@ -58,7 +58,7 @@ fn a_list_has_machine_targets_and_factors_without_a_file_of_a_run() {
         archive.begin(&part.header).unwrap().seal(&part).unwrap();
     }
     archive.list(&Filter::default()).unwrap();
-    // The files of the runs are gone: what is left is in the index.
+    // The files of the runs are gone, so the answers come from the index.
     for folder in fs::read_dir(archive.dir().join("runs")).unwrap() {
         fs::remove_file(folder.unwrap().path().join("manifest.json")).unwrap();
     }

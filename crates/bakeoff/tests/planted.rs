@@ -181,7 +181,7 @@ fn root_runs_no_module_in_a_home_of_another_user() {
         }
         let (has_run, said) = is_run(&lab, &script, "evil", &home);
         assert_eq!(has_run, given.is_none() && mode != 0o777, "{given:?} {mode:o}: {said}");
-        // A file that is no library: the loader of native modules says so, if it opens it.
+        // The file is not a library. If the loader of native modules opens it, the loader reports that.
         let native = home.join(".luarocks/lib/lua/5.1/native.so");
         folder(native.parent().unwrap().to_owned());
         fs::write(&native, "no library").unwrap();

@@ -516,7 +516,7 @@ fn a_user_finds_the_way_through_the_pages_in_a_real_browser() {
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     println!("{out}");
     assert!(ended.status.success(), "{out}{err}");
-    // A machine that tests changes has a browser. A registry out of reach is no defect of the pages.
+    // CI installs a browser. A registry that cannot be reached says nothing about the pages.
     let is_ci = std::env::var("CI").is_ok_and(|is| is == "true");
     let may_be_skipped = if is_ci { "skipped: npm cannot fetch" } else { "skipped: " };
     let is_skipped = out.lines().any(|line| line.starts_with(may_be_skipped));

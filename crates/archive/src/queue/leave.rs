@@ -1,4 +1,4 @@
-//! Facts about the processes of an entry that outlive its server: the server's own end, which is no wish of a
+//! Facts about the processes of an entry that outlive its server: the server's own end, which differs from a wish of a
 //! user, so the next server continues the entry; and the kills of its processes in a row.
 
 use record::clock::WallAnchor;

@@ -162,7 +162,7 @@ fn one_user_of_the_machine_does_not_take_the_connections_of_the_others() {
     }
     let began_ns = Monotonic.now_ns();
     while held(&taken) > 80 {
-        // Without a request, each of them ends after 10 s: then this is no evidence.
+        // Without a request, each of them ends after 10 s, and the test would prove nothing.
         assert!(Monotonic.now_ns() - began_ns < 8_000_000_000, "{} are open", held(&taken));
         std::thread::sleep(Duration::from_millis(20));
     }

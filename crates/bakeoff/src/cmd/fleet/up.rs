@@ -95,7 +95,7 @@ fn place(text: &str) -> Result<Place, String> {
     if let Some(hosts) = text.strip_prefix("ssh:") {
         let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
         return match hosts.iter().find(|host| !ssh::is_host(host)) {
-            Some(host) => Err(format!("`{host}` is no host for ssh: expected ssh:HOST,HOST")),
+            Some(host) => Err(format!("`{host}` is not a host for ssh: expected ssh:HOST,HOST")),
             None => Ok(Place::Ssh(hosts)),
         };
     }
