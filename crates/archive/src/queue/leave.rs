@@ -1,5 +1,5 @@
-//! Facts about the processes of an entry that outlive its server: the server's own end, which differs from a wish of a
-//! user, so the next server continues the entry; and the kills of its processes in a row.
+//! Facts about the processes of an entry that outlive its server: the server's own end, which differs from a
+//! wish of a user, so the next server continues the entry; and the kills of its processes in a row.
 
 use record::clock::WallAnchor;
 use record::run::RunId;
