@@ -374,7 +374,7 @@ fn what_is_refused_off_host_stays_refused_and_a_password_on_the_command_line_too
         ("srun", &["--server", "nats://127.0.0.1"], "cannot reach"),
         ("kubernetes", &[&["--server", "nats://127.0.0.1"], &image[..]].concat(), "cannot reach"),
         ("kubernetes", &["--server", "tls://lab.example", "--nkey", key], "--image"),
-        ("ssh:-oProxyCommand=touch", &["--server", "nats://127.0.0.1"], "no host for ssh"),
+        ("ssh:-oProxyCommand=touch", &["--server", "nats://127.0.0.1"], "not a host for ssh"),
         (
             "systemd",
             &["--server", "tls://lab.example", "--nkey", key, "--image", "x"],
