@@ -261,7 +261,8 @@ fn a_cache_that_dies_and_comes_back_is_an_outage_and_every_event_is_accounted_fo
         assert_eq!((c.failed, c.skipped), (0, 0), "{:?}", record.error_samples);
         assert_eq!(record.outages.len(), 1, "{:?}", record.outages);
         let outage = record.outages[0];
-        assert!(outage.ended && outage.for_s >= 1.0, "{outage:?}");
+        // Its first failure may be seen late, on a busy machine.
+        assert!(outage.ended && outage.for_s >= 0.9, "{outage:?}");
         assert_lost_once(&record);
         assert!(outage.affected as f64 >= 500.0 * outage.for_s - 5.0, "{outage:?}");
         // It came back empty.

@@ -74,7 +74,11 @@ impl Address {
     fn connect(&self) -> Option<SocketAddr> {
         let Self::Tcp(host, port) = self else { return None };
         let mut all = (host.as_str(), *port).to_socket_addrs().ok()?;
-        all.find(|address| TcpStream::connect_timeout(address, TRY_TIMEOUT).is_ok())
+        // A client can be given the very port that it connects to, and is then connected to itself.
+        let is_other = |stream: TcpStream| {
+            stream.local_addr().is_ok_and(|own| stream.peer_addr().is_ok_and(|peer| own != peer))
+        };
+        all.find(|address| TcpStream::connect_timeout(address, TRY_TIMEOUT).is_ok_and(is_other))
     }
 
     /// Describes the process that listens there if it is not in `members`; `None` if a member does.

@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -145,7 +144,7 @@ impl Found {
                     "another server already answers at {path}: stop it, or use {{scratch}}"
                 ));
             }
-            Ready::Tcp { host, port } if TcpStream::connect((host.as_str(), *port)).is_ok() => {
+            Ready::Tcp { host, port } if Address::Tcp(host.clone(), *port).answers() => {
                 self.problem(format!(
                     "another server already answers at {host}:{port}: stop it, or use another port"
                 ));

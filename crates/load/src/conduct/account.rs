@@ -194,6 +194,7 @@ fn judge(
             lateness::check(&response.merged(), &books.total.server_part, is_nothing)
         }),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
+        in_system_spread_ratio: published.merged().spread_ratio(),
         service_spread_ratio: record.service.merged().spread_ratio(),
         service_longest_s: record.service.summary().map_or(0.0, |summary| summary.max_ns as f64 / 1e9),
         cut_s: books.event_counts.cut_ns as f64 / 1e9,

@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::ToSocketAddrs as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
 
-use nix::libc::{EADDRNOTAVAIL, EINPROGRESS};
+use nix::libc::{EADDRNOTAVAIL, ECONNREFUSED, EINPROGRESS};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
@@ -76,7 +77,7 @@ impl Endpoint {
                 Domain::UNIX => connect_unix(&socket, address),
                 _ => socket.connect_timeout(address, CONNECT_TIMEOUT),
             };
-            match connected {
+            match connected.and_then(|()| not_to_itself(&socket, address)) {
                 Ok(()) => return self.checked(socket),
                 Err(e) => last = Some(e),
             }
@@ -92,7 +93,7 @@ impl Endpoint {
             socket.set_nonblocking(true)?;
             match socket.connect(address) {
                 Err(e) if e.raw_os_error() != Some(EINPROGRESS) => Err(e),
-                _ => Ok(socket),
+                _ => not_to_itself(&socket, address).map(|()| socket),
             }
         };
         begin().map_err(|e| self.cannot_connect(&e)).and_then(|socket| self.checked(socket))
@@ -144,6 +145,19 @@ fn socket(domain: Domain) -> io::Result<Socket> {
         socket.set_tcp_nodelay(true)?;
     }
     Ok(socket)
+}
+
+/// Refuses a TCP socket that is connected to itself.
+///
+/// While no server listens on a port that Linux also gives to clients, a client can be given that very port:
+/// the connection then succeeds, echoes each request, and keeps the server from binding its port. It is reset,
+/// so that the port is free at once.
+fn not_to_itself(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    if address.is_unix() || socket.local_addr()? != *address {
+        return Ok(());
+    }
+    socket.set_linger(Some(Duration::ZERO))?;
+    Err(io::Error::from_raw_os_error(ECONNREFUSED))
 }
 
 /// Connects to a Unix socket, with a time limit: a listener may accept nothing and its backlog be full.
@@ -219,6 +233,20 @@ mod tests {
             assert_eq!(place.connect().is_ok(), expected, "{above:o} {mode:o} {owner}");
             assert_eq!(place.begin_connect(0).is_ok(), expected, "{above:o} {mode:o} {owner}");
             fs::remove_dir_all(&above_path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_port_without_a_listener_refuses_however_often_it_is_tried() {
+        // Two neighbours in the range of clients' ports: Linux prefers ports of one parity. Without a check, one
+        // in some 28,000 attempts connects to itself.
+        let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let last: u16 = range.split_whitespace().nth(1).unwrap().parse().unwrap();
+        for port in [last - 1, last] {
+            let place = Endpoint::of(ServerAddress::Tcp("127.0.0.1".to_owned(), port)).unwrap();
+            for attempt in 0..60_000 {
+                assert!(place.connect().is_err(), "{port}, attempt {attempt}");
+            }
         }
     }
 

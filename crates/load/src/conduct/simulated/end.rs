@@ -106,6 +106,7 @@ pub(super) fn findings<'a>(settings: &'a LoadSettings, counts: &'a Counts, per_s
         drained: 0,
         lateness: None,
         in_system_mean_ns: None,
+        in_system_spread_ratio: 0.0,
         service_spread_ratio: 0.0,
         service_longest_s: 0.0,
         cut_s: 0.0,
@@ -162,6 +163,31 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
         let checks = crate::judge::verdict::checks(&findings);
         let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();
         assert_eq!(found.ok, ok, "{}", found.text);
+    }
+}
+
+/// The counts of a run whose one stall of 20 ms fell between two of them, and of one without a stall whose
+/// latencies are stamped too short.
+#[test]
+fn a_stall_that_no_count_saw_does_not_contradict_the_latencies() {
+    let settings = settings(Loop::open(20_000.0), 2);
+    let counts = Counts { planned: 100_000, done: 100_000, ..Counts::default() };
+    // Mean latency, coefficient of variation, mean count; whether it is judged, and valid.
+    for (mean_us, spread_ratio, mean, is_judged, ok) in [
+        (142.5, 5.1, 2.1145, false, true),
+        (142.5, 0.25, 2.1145, true, false),
+        (80.0, 0.25, 2.1145, true, false),
+        (142.5, 0.25, 2.8, true, true),
+    ] {
+        let findings = Findings {
+            in_system: Some(InSystem { mean, error: 0.0775, looks: 104, trend: None }),
+            in_system_mean_ns: Some(mean_us * 1e3),
+            in_system_spread_ratio: spread_ratio,
+            ..findings(&settings, &counts, 20_000.0)
+        };
+        let checks = crate::judge::verdict::checks(&findings);
+        let found = checks.iter().find(|c| c.name == "littles-law").unwrap();
+        assert_eq!((!found.text.contains("not judged"), found.ok), (is_judged, ok), "{}", found.text);
     }
 }
 
