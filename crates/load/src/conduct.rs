@@ -561,7 +561,7 @@ impl<'a> Conductor<'a> {
                 (Some(_), _) => Err(Missing::because("only the measured phase has it")),
             },
             errors: after.errors - before.errors,
-            outage: self.engine.hosts_away() > 0,
+            outage: self.engine.outages.iter().any(|log| log.touches(before.at_ns, until_ns)),
         };
         self.control.inspect(|control| control.note_progress(&progress));
         (self.on_event)(&Event::Interval(progress));

@@ -261,3 +261,36 @@ fn a_web_server_that_accepts_and_closes_for_a_second_is_away_for_threads_and_loo
         assert!((8..400).contains(&record.errors.connection), "{about}: {:?}", record.errors);
     }
 }
+
+/// At 4 events per second, the time until the next event was an outage of a server that was never away.
+#[test]
+fn a_web_server_that_sometimes_closes_and_always_accepts_is_hardly_away() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let port = serve(move |peer| {
+        while peer.hear().is_some() {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            peer.say(answer);
+            if requests.fetch_add(1, Ordering::SeqCst) % 5 == 4 {
+                // Not asked for: the connection cannot be used again.
+                peer.say(answer);
+                return;
+            }
+        }
+    });
+    let target = format!("http://127.0.0.1:{port}/");
+    let base = LoadSettings {
+        pace: Loop::open(4.0),
+        time: Duration::from_secs(5),
+        connections: None,
+        threads: 1,
+        ..settings(target.as_str())
+    };
+    for connections in [None, Some(1)] {
+        let (record, ()) = run_with_trouble(&LoadSettings { connections, ..base.clone() }, || {});
+        let away_s: f64 = record.outages.iter().map(|outage| outage.for_s).sum();
+        let about = format!("{connections:?}: {:?} {:?}", record.outages, record.errors);
+        assert!(record.outages.len() >= 2 && record.outages.iter().all(|outage| outage.ended), "{about}");
+        assert!(away_s < 0.1, "{about}");
+        assert!(record.verdict.checks.iter().all(|check| check.name != "server-away" || check.ok), "{about}");
+    }
+}

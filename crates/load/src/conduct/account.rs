@@ -335,11 +335,11 @@ fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage>
     let are_several = engine.hosts.are_several();
     let mut outages = Vec::new();
     for (number, log) in engine.outages.iter().enumerate() {
-        let spans = log.spans().into_iter();
-        let touching =
-            spans.filter(|s| s.from_ns < until_ns && s.until_ns.is_none_or(|end_ns| end_ns > from_ns));
-        outages.extend(touching.map(|span| {
-            let end_ns = span.until_ns.unwrap_or(until_ns);
+        let spans = log.spans().into_iter().map(|span| (span.until_ns(until_ns), span));
+        let touching = spans
+            .filter(|(end_ns, span)| span.from_ns < until_ns && end_ns.is_none_or(|end_ns| end_ns > from_ns));
+        outages.extend(touching.map(|(ended_ns, span)| {
+            let end_ns = ended_ns.unwrap_or(until_ns);
             let due_before = timeline.measured_due_before(span.from_ns, scratch);
             let due_until = timeline.measured_due_before(end_ns.min(until_ns), scratch);
             Outage {
@@ -351,7 +351,7 @@ fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage>
                 } else {
                     due_until - due_before + span.hit_before(from_ns)
                 },
-                ended: span.until_ns.is_some(),
+                ended: ended_ns.is_some(),
                 host: are_several.then_some(number),
             }
         }));

@@ -9,15 +9,33 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Span {
     /// Time of the first failure.
     pub(crate) from_ns: u64,
-    /// Time of the first success of an attempt that began after the first failure; `None` if there was none
-    /// yet.
+    /// Time of its end; `None` if nothing that began after the first failure has succeeded yet.
+    ///
+    /// The time of the first such success, or of `made_ns` if the new connection was idle for longer than the
+    /// outage had lasted: the time until the next event is due says nothing about the server.
     pub(crate) until_ns: Option<u64>,
+    /// Time at which a connection was made that has carried nothing yet; `None` if there was none, or an
+    /// attempt failed later.
+    made_ns: Option<u64>,
     /// Due times of the events that failed a try because of it; about one for each worker, since a worker
     /// reconnects before its next event.
     hits_due_ns: Vec<u64>,
 }
 
 impl Span {
+    /// Time of its end, as known at `now_ns`.
+    pub(crate) fn until_ns(&self, now_ns: u64) -> Option<u64> {
+        self.until_ns.or_else(|| self.idle_since_ns(now_ns))
+    }
+
+    /// Time at which the new connection was made, if it was idle until `now_ns` for longer than the outage had
+    /// lasted.
+    ///
+    /// A shorter time proves less: the kernel accepts connections for a server that is starting.
+    fn idle_since_ns(&self, now_ns: u64) -> Option<u64> {
+        self.made_ns.filter(|made_ns| now_ns.saturating_sub(*made_ns) > made_ns.saturating_sub(self.from_ns))
+    }
+
     /// Events due from `from_ns` on, and before the first failure, that failed a try because of it.
     ///
     /// Counted at the end: a failure that seemed to be the first may turn out to follow an earlier one.
@@ -56,6 +74,14 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
+    /// Time from which the connection or the attempt can tell something of the server.
+    fn began_ns(self) -> u64 {
+        match self {
+            Self::Lost { made_ns, .. } => made_ns,
+            Self::Refused { began_ns, .. } => began_ns,
+        }
+    }
+
     /// Whether the failure belongs to `span` and not to a later one, however late its worker reports it.
     fn belongs_to(&self, span: &Span) -> bool {
         span.until_ns.is_none_or(|until_ns| match *self {
@@ -87,10 +113,31 @@ impl OutageLog {
             // Workers report in any order: the earliest stamp is the beginning.
             span.from_ns = span.from_ns.min(at_ns);
             span.hits_due_ns.extend(due_ns);
+            span.made_ns = span.made_ns.filter(|made_ns| failed.began_ns() < *made_ns);
         } else {
-            spans.push(Span { from_ns: at_ns, until_ns: None, hits_due_ns: Vec::from_iter(due_ns) });
+            let hits_due_ns = Vec::from_iter(due_ns);
+            spans.push(Span { from_ns: at_ns, until_ns: None, made_ns: None, hits_due_ns });
             self.open.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// Records that a connection was made at `at_ns`, before it has carried anything.
+    pub(crate) fn made(&self, at_ns: u64) {
+        if !self.open.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(span) = spans.last_mut().filter(|s| s.until_ns.is_none() && at_ns > s.from_ns) {
+            span.made_ns.get_or_insert(at_ns);
+        }
+    }
+
+    /// Whether there was an outage at any time from `from_ns` until `until_ns`.
+    pub(crate) fn touches(&self, from_ns: u64, until_ns: u64) -> bool {
+        let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        spans
+            .iter()
+            .any(|s| s.from_ns < until_ns && s.until_ns(until_ns).is_none_or(|end_ns| end_ns > from_ns))
     }
 
     /// Records that something that began at `began_ns` succeeded at `at_ns`.
@@ -115,7 +162,7 @@ impl OutageLog {
         // An answer that was already on its way when the server died proves nothing: only what began
         // afterwards does.
         if let Some(span) = spans.last_mut().filter(|s| s.until_ns.is_none() && began_ns > s.from_ns) {
-            span.until_ns = Some(at_ns);
+            span.until_ns = Some(span.idle_since_ns(began_ns).unwrap_or(at_ns));
             self.open.store(false, Ordering::SeqCst);
         }
     }
@@ -165,6 +212,38 @@ mod tests {
         assert!(!log.is_open());
         let told: Vec<_> = log.spans().iter().map(|s| (s.from_ns, s.until_ns, s.hit_before(0))).collect();
         assert_eq!(told, [(100, Some(170), 2)]);
+    }
+
+    /// At 4 events per second, one connection breaks, and the next is made 1 us later.
+    #[test]
+    fn the_time_until_the_next_event_is_due_is_no_outage() {
+        let log = OutageLog::default();
+        log.failed(lost(1_000, Some(900)));
+        log.made(2_000);
+        assert!(
+            !log.touches(5_000, 6_000) && log.touches(0, 1_001),
+            "its end is known before the next event"
+        );
+        assert_eq!(log.spans()[0].until_ns(240_000), Some(2_000), "a phase may end before the next event");
+        log.succeeded(240_000, 240_300);
+        assert_eq!(log.spans()[0].until_ns, Some(2_000));
+        // A server that is starting: the kernel accepts the connection at once, and an event waited for it.
+        log.failed(lost(300_000, Some(299_000)));
+        log.failed(Failed::Refused { began_ns: 310_000, at_ns: 310_100 });
+        log.made(400_000);
+        log.succeeded(400_010, 700_000);
+        assert_eq!(log.spans()[1].until_ns, Some(700_000));
+        // A connection that was accepted, and closed by a server that was not there.
+        log.failed(lost(800_000, None));
+        log.made(800_500);
+        log.failed(Failed::Lost { made_ns: 800_500, has_answered: false, at_ns: 900_000, due_ns: None });
+        log.made(950_000);
+        log.made(960_000);
+        // A connection of before the outage, of which its worker tells late, does not change what is known.
+        log.failed(lost(800_001, None));
+        log.succeeded(2_000_000, 2_000_100);
+        assert_eq!(log.spans()[2].until_ns, Some(950_000));
+        assert!(!log.is_open());
     }
 
     #[test]

@@ -116,12 +116,13 @@ impl Talk {
         })
     }
 
-    /// Variant of [`Talk::exchange`] outside of a load's events: limited to [`ASIDE_TIMEOUT`].
+    /// Variant of [`Talk::exchange`] before a load: without a time limit of its events, limited as the opening
+    /// of a connection is.
     pub(crate) fn exchange_aside(&mut self, random: Random) -> Result<Answer, Failure> {
         if self.timeout.is_some() {
             return self.exchange(random);
         }
-        within(self, ASIDE_TIMEOUT, no_answer_aside, |talk| talk.exchange(random))
+        within(self, CONNECT_TIMEOUT, silent, |talk| talk.exchange(random))
     }
 
     /// Reads unrequested input without blocking. Fails if the server accepts no other request on this

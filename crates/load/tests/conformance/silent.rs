@@ -23,6 +23,7 @@ fn a_server_that_says_nothing_is_not_waited_for_and_the_message_says_what_it_sho
         (format!("mysql://app@{place}/bench"), "is this a MariaDB or MySQL server?"),
         (format!("postgres://app@{place}/bench"), "is this a PostgreSQL server?"),
         (format!("redis://{place}"), "does the server speak the target's protocol?"),
+        (format!("http://{place}/"), "does the server speak the target's protocol?"),
         (format!("https://{place}/"), "does the server speak the target's protocol?"),
     ];
     thread::scope(|scope| {

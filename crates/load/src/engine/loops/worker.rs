@@ -250,6 +250,8 @@ impl Worker {
                     if self.has_answered {
                         self.engine.outages_of(self.index).succeeded(began_ns, now_ns);
                         self.pause_ns = PAUSE_FIRST_NS;
+                    } else {
+                        self.engine.outages_of(self.index).made(now_ns);
                     }
                     self.connection = Some(connection);
                     self.ledger.note_reconnected(self.index, now_ns);

@@ -513,6 +513,7 @@ impl EventLoop {
         it.made_ns = now_ns;
         (it.attempts, it.has_answered, it.heard) = (0, false, AnswerProgress::Nothing);
         let first = self.first_of(carrier);
+        self.engine.outages_of(self.first_slot + first).made(now_ns);
         self.links[first].timer_ns = 0;
         for number in self.links_of(carrier) {
             // Processing one link may end the connection again.
