@@ -366,7 +366,7 @@ impl Index {
         .await?;
         // The bake-off has no row if some of its trials have not ended.
         tx.execute(
-            "INSERT INTO removed (id, shelf, has_files) VALUES ($1, 'bakeoffs', false) ON CONFLICT DO NOTHING",
+            "INSERT INTO removed (id, shelf) VALUES ($1, 'bakeoffs') ON CONFLICT DO NOTHING",
             &[&id],
         )
         .await?;
