@@ -11,7 +11,7 @@ use plan::Plan;
 
 /// Tests run in parallel.
 const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+    Options { beside_others: true, plan_file: None, wait: false, id: None, generator: None, trust: |_| false };
 
 fn example(name: &str) -> Plan {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans", name].iter().collect();

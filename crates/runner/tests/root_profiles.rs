@@ -18,7 +18,7 @@ use record::resources::UsedBy;
 
 /// Tests run in parallel.
 const BESIDE: Options =
-    Options { beside_others: true, wait: false, plan_file: None, id: None, trust: |_| false };
+    Options { beside_others: true, wait: false, plan_file: None, id: None, generator: None, trust: |_| false };
 
 const PLAN: &str = r#"
 schema = 1

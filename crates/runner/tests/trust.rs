@@ -19,7 +19,7 @@ use record::run::{RunId, RunState};
 
 /// Tests run in parallel.
 const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+    Options { beside_others: true, plan_file: None, wait: false, id: None, generator: None, trust: |_| false };
 
 const PLAN: &str = r#"
 schema = 1
