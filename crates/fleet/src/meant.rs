@@ -20,8 +20,10 @@ pub struct Meant {
 /// Settings on their way to an agent, of a load that has no command line, such as that of a trial.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// Target with its password: the form masks it.
+    /// Target with its password, and headers with theirs: the form masks them.
     target: String,
+    #[serde(default)]
+    headers: Vec<String>,
     /// The settings, in the archive's form.
     settings: serde_json::Value,
 }
@@ -29,13 +31,13 @@ pub(crate) struct Sent {
 impl Sent {
     /// The settings, if they arrive as they are: the archive's form masks what may be a secret.
     pub(crate) fn of(settings: &LoadSettings) -> Result<Self, String> {
-        let target = settings.target.expose().to_owned();
-        let sent = Self { target, settings: documents::of_settings(settings) };
+        let (target, headers) = (settings.target.expose().to_owned(), settings.http.headers.clone());
+        let sent = Self { target, headers, settings: documents::of_settings(settings) };
         if format!("{:?}", sent.read()?.settings) == format!("{settings:?}") {
             return Ok(sent);
         }
-        Err("a fleet cannot receive this load: a header, a command or a variable has a secret, which is not sent, or \
-             its requests are recorded ones"
+        Err("a fleet cannot receive this load: a command or a variable has a secret, which is not sent, or its \
+             requests are recorded ones"
             .to_owned())
     }
 
@@ -43,6 +45,7 @@ impl Sent {
     pub(crate) fn read(&self) -> Result<Meant, String> {
         let mut settings = documents::settings(self.settings.clone()).map_err(|error| error.to_string())?;
         settings.target = Target::new(self.target.clone());
+        settings.http.headers.clone_from(&self.headers);
         let is_recorded =
             settings.pace.as_open().is_some_and(|open| matches!(open.arrivals, Arrivals::File(_)));
         if is_recorded || !settings.scripts.files.is_empty() {

@@ -109,6 +109,10 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let plan = plan.with_gates(&args.gates).map_err(|why| Exit::Usage.with(format!("--gate: {why}")))?;
     args.outputs.check()?;
     let plan = if args.quick { plan.shortened() } else { plan };
+    #[cfg(feature = "fleet")]
+    if plan.fleet().is_some() {
+        args.nats.check()?;
+    }
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();
     told.before(&plan)?;
@@ -121,7 +125,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
         wait: args.wait,
         id: args.id,
         #[cfg(feature = "fleet")]
-        generator: Some(args.nats.fleet()?),
+        generator: Some(args.nats.fleet()),
         #[cfg(not(feature = "fleet"))]
         generator: None,
         trust: |_| false,
@@ -158,7 +162,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
         wait: args.wait,
         id: None,
         #[cfg(feature = "fleet")]
-        generator: Some(args.nats.fleet()?),
+        generator: Some(args.nats.fleet()),
         #[cfg(not(feature = "fleet"))]
         generator: None,
         trust: if args.trust { shown } else { asked },

@@ -35,11 +35,19 @@ pub(crate) struct NatsOptions {
 }
 
 impl NatsOptions {
-    /// The fleet, which is not asked for anything before a plan needs it.
-    pub(super) fn fleet(&self) -> anyhow::Result<Arc<dyn Generator>> {
-        let url = address(self.nats.as_deref())?;
+    /// Checks the address of the server.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.server().map(drop)
+    }
+
+    /// The fleet. Only a plan that has one meets an error of the address, which may be the environment's.
+    pub(super) fn fleet(&self) -> Arc<dyn Generator> {
+        Arc::new(OfTrials { server: self.server().map_err(|error| format!("{error:#}")) })
+    }
+
+    fn server(&self) -> anyhow::Result<Option<Server>> {
         let server = |url: String| Server::new(&url, self.nkey.as_deref(), self.nats_ca.as_deref());
-        Ok(Arc::new(OfTrials { server: url.map(server).transpose().map_err(of_fleet)? }))
+        address(self.nats.as_deref())?.map(server).transpose().map_err(of_fleet)
     }
 }
 
@@ -47,7 +55,7 @@ impl NatsOptions {
 #[derive(Debug)]
 struct OfTrials {
     /// `None`: each trial has agents on this machine, which end with it.
-    server: Option<Server>,
+    server: Result<Option<Server>, String>,
 }
 
 impl Generator for OfTrials {
@@ -56,7 +64,8 @@ impl Generator for OfTrials {
         order: &Order<'_>,
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(LoadRecord, Release), LoadError> {
-        if let Some(server) = &self.server {
+        let server = self.server.as_ref().map_err(|text| LoadError::Fleet { text: text.clone() })?;
+        if let Some(server) = server {
             return conduct(server, order, (PATIENCE, PATIENCE), on_event);
         }
         let program = std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
@@ -94,7 +103,7 @@ fn conduct(
         Told::Note(text) => on_event(&Event::Note(text)),
     })
     .map_err(of_trial)?;
-    Ok((record, Box::new(|| spools.release())))
+    Ok((record, Box::new(move || spools.release())))
 }
 
 /// The error of a trial.
