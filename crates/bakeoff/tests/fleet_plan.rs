@@ -110,7 +110,7 @@ fn every_trial_has_its_agents_and_the_events_of_one_machine() {
     let report = with.run(&["report", &id, "-o", page.to_str().unwrap()]);
     assert_eq!(report.code, Some(0), "{}", report.err);
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("fleet.agents"), "the page discloses the fleet");
+    assert!(page.contains("2 agents: a1 on "), "the page discloses the fleet");
     assert_eq!(with.run(&["runs", "verify"]).code, Some(0));
 }
 
