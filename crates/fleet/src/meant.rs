@@ -48,7 +48,7 @@ impl Sent {
         settings.http.headers.clone_from(&self.headers);
         let is_recorded =
             settings.pace.as_open().is_some_and(|open| matches!(open.arrivals, Arrivals::File(_)));
-        if is_recorded || !settings.scripts.files.is_empty() {
+        if is_recorded || settings.http.replay.is_some() || !settings.scripts.files.is_empty() {
             return Err("a fleet cannot play recorded arrivals or scripts without a command line".to_owned());
         }
         Ok(Meant { settings, recorded: Arc::from([]) })

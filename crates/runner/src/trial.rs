@@ -97,7 +97,9 @@ pub(crate) fn conduct(
         (Ok(_), None) => {
             let before = Before { warm_up: warmed, machine, changed, settings };
             let end = store(conductor, trial, workspace, measured, (writer, header, before), servers)?;
-            release.map_or((), |release| release());
+            if let Some(release) = release {
+                release();
+            }
             if matches!(end, TrialEnd::Over) {
                 cool_down(conductor);
             }
@@ -105,7 +107,9 @@ pub(crate) fn conduct(
         }
     };
     // What is measured again is not wanted.
-    release.map_or((), |release| release());
+    if let Some(release) = release {
+        release();
+    }
     end
 }
 
@@ -330,7 +334,7 @@ pub(crate) struct Measured {
     pub(crate) throttled: Maybe<Throttled>,
     /// Turns of the load, in a design in slices.
     pub(crate) turns: Option<Turns>,
-    /// Of a fleet: lets its agents remove what they keep.
+    /// Lets the agents of a fleet remove what they keep.
     pub(crate) release: Option<Release>,
 }
 
