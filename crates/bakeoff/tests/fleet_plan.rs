@@ -203,7 +203,11 @@ fn a_trial_that_loses_an_agent_is_invalid_and_names_it() {
     let lost: Vec<&Value> =
         loads[0]["agents"].as_array().unwrap().iter().filter(|a| a["lost"] == true).collect();
     assert_eq!(lost.len(), 1, "{}", loads[0]);
-    assert!(loads[0].to_string().contains("INVALID") || loads[0]["verdict"]["valid"] == false, "{}", loads[0]);
+    assert!(
+        loads[0].to_string().contains("INVALID") || loads[0]["verdict"]["valid"] == false,
+        "{}",
+        loads[0]
+    );
     let words = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("is LOST") && words.contains("1 of 2 agents are ready"), "{words}");
 }
@@ -248,10 +252,16 @@ fn a_fleet_that_cannot_be_asked_is_refused_before_anything_is_measured() {
     assert_eq!((ended.code, ended.err.contains("TLS")), (Some(2), true), "{}", ended.err);
     let ended = Ended::of(command(&lab, &["aa", plan, "--beside-others"]).output().unwrap());
     assert!(ended.code != Some(0) && ended.err.contains("a fleet generates its load"), "{}", ended.err);
-    assert!(!lab.path("archive/bakeoffs").exists() || fs::read_dir(lab.path("archive/bakeoffs")).unwrap().count() == 0);
+    assert!(
+        !lab.path("archive/bakeoffs").exists()
+            || fs::read_dir(lab.path("archive/bakeoffs")).unwrap().count() == 0
+    );
     // A plan without a fleet does not ask for the server of the environment.
-    fs::write(lab.path("plan.toml"), PLAN.replace("[fleet]\nagents = 2\n", "").replace("blocks = 2", "blocks = 1"))
-        .unwrap();
+    fs::write(
+        lab.path("plan.toml"),
+        PLAN.replace("[fleet]\nagents = 2\n", "").replace("blocks = 2", "blocks = 1"),
+    )
+    .unwrap();
     let mut alone = command(&lab, &["run", plan, "--beside-others"]);
     let ended = Ended::of(alone.env("NATS_URL", "nats://192.0.2.1").output().unwrap());
     assert!(matches!(ended.code, Some(0 | 3)), "{}", ended.err);

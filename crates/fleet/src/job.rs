@@ -202,9 +202,11 @@ fn only_harmless(settings: &LoadSettings) -> Result<(), String> {
         return Err(ONLY_NULL.to_owned());
     }
     if settings.client.keep_awake || settings.pace.as_open().is_some_and(|open| open.fifo) {
-        return Err("without credentials, an agent accepts no setting that takes the machine from its other users: \
+        return Err(
+            "without credentials, an agent accepts no setting that takes the machine from its other users: \
                     connect the agent with --nkey or a password"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let others = [settings.ramp_up, settings.warmup, settings.ramp_down, settings.drain];
     let all = others.iter().fold(settings.time, |sum, phase| sum.saturating_add(*phase));

@@ -1,5 +1,9 @@
 //! A load without a command line: its settings travel, as those of a trial do.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test binary; clippy only knows its test functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
 
 mod support;
 
@@ -130,9 +134,7 @@ fn refusal(nats: &Nats, plan: &Value) -> String {
 fn settings_from_anyone_are_harmless_or_refused() {
     let Some(nats) = Nats::start() else { return };
     let member = Member::start(nats.server(), "a1");
-    let form = |text: &str| {
-        archive::documents::of_settings(&read(&words(text)).unwrap().settings)
-    };
+    let form = |text: &str| archive::documents::of_settings(&read(&words(text)).unwrap().settings);
     let plan = |run: &str, target: &str, settings: &Value| {
         json!({"order": "prepare", "run": run, "words": [], "index": 0, "of": 1, "sha256": "00",
                "settings": {"target": target, "settings": settings}})

@@ -302,7 +302,8 @@ impl Index {
 
     /// Notes that the store has files of a removed run: this process began to push it before it was removed.
     pub(crate) async fn note_files(&self, parcel: &Parcel) -> Result<(), SharedError> {
-        let sql = "INSERT INTO removed (id, shelf) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET has_files = true";
+        let sql =
+            "INSERT INTO removed (id, shelf) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET has_files = true";
         self.client.execute(sql, &[&parcel.header.id.to_string(), &parcel.shelf.word()]).await?;
         Ok(())
     }
@@ -365,11 +366,8 @@ impl Index {
         )
         .await?;
         // The bake-off has no row if some of its trials have not ended.
-        tx.execute(
-            "INSERT INTO removed (id, shelf) VALUES ($1, 'bakeoffs') ON CONFLICT DO NOTHING",
-            &[&id],
-        )
-        .await?;
+        tx.execute("INSERT INTO removed (id, shelf) VALUES ($1, 'bakeoffs') ON CONFLICT DO NOTHING", &[&id])
+            .await?;
         tx.commit().await?;
         Ok(true)
     }

@@ -125,11 +125,7 @@ impl Shared {
     /// # Errors
     ///
     /// The index or the store cannot be used; the same call later completes the removal.
-    pub fn prune(
-        &mut self,
-        retention: &Retention,
-        each: &mut dyn FnMut(Pruned),
-    ) -> Result<(), SharedError> {
+    pub fn prune(&mut self, retention: &Retention, each: &mut dyn FnMut(Pruned)) -> Result<(), SharedError> {
         self.runtime.block_on(prune::prune(&mut self.index, &self.store, retention, each))
     }
 

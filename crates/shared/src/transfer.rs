@@ -201,7 +201,11 @@ async fn pull_one(
 }
 
 /// Outcome of an error that lies in one run; other errors end the transfer.
-pub(crate) async fn refused(error: SharedError, index: &Index, store: &Store) -> Result<Outcome, SharedError> {
+pub(crate) async fn refused(
+    error: SharedError,
+    index: &Index,
+    store: &Store,
+) -> Result<Outcome, SharedError> {
     let is_of_one_run = match error.extent() {
         Extent::Run => true,
         Extent::Store => pair::is_intact(index, store).await,

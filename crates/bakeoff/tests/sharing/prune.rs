@@ -105,7 +105,11 @@ fn a_bakeoff_is_removed_with_its_runs_or_not_at_all() {
     assert_eq!(two.rows(), "3");
     let removed = two.prune(&["--keep", "release=1", "--yes"]);
     assert_eq!((old(&removed), &removed["old"][0]["rows"]), (vec![&*id], &3.into()), "{removed}");
-    assert_eq!((&two.rows()[..], tree(&two.here.path("store")).len()), ("0", 1), "only the archive's id is left");
+    assert_eq!(
+        (&two.rows()[..], tree(&two.here.path("store")).len()),
+        ("0", 1),
+        "only the archive's id is left"
+    );
     // A later state of it is not stored either.
     two.here.run(&["resume", &id]);
     let pushed = two.here.json(&["archive", "push", &two.place]);
@@ -179,7 +183,12 @@ fn what_a_store_does_not_let_go_is_named_and_tried_again() {
     fs::create_dir(two.folder(&bad).join("below")).unwrap();
     let words = ["archive", "prune", two.place.as_str(), "--older-than", "90d", "--yes"];
     let ended = two.here.run(&words);
-    assert_eq!((ended.code, ended.out.contains(&format!("{bad}: its files"))), (Some(1), true), "{}", ended.out);
+    assert_eq!(
+        (ended.code, ended.out.contains(&format!("{bad}: its files"))),
+        (Some(1), true),
+        "{}",
+        ended.out
+    );
     assert_eq!((&two.rows()[..], two.folder(&good).exists()), ("0", false));
     fs::remove_dir(two.folder(&bad).join("below")).unwrap();
     assert_eq!(two.prune(&["--yes"])["problems"], json!([]));

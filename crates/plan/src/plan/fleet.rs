@@ -22,7 +22,10 @@ impl Plan {
             }
         };
         refuse(self.slices.is_some(), "`design.mode = \"series\"`: the load of a fleet takes no turns");
-        refuse(self.warmup.is_judged(), "no `phases.warm-up.judge`: the warm-up of a fleet has a fixed length");
+        refuse(
+            self.warmup.is_judged(),
+            "no `phases.warm-up.judge`: the warm-up of a fleet has a fixed length",
+        );
         refuse(
             self.rate_to_find().is_some(),
             "`load.rate` as a number or \"max\": rates are found with one generator",
@@ -31,8 +34,7 @@ impl Plan {
         let first = self.trials().into_iter().filter(|trial| trial.block == 1);
         let all: Vec<LoadSettings> =
             first.map(|trial| self.load_settings(&trial, Path::new("/scratch"))).collect();
-        let is_local =
-            |settings: &LoadSettings| matches!(settings.target.scheme(), "exec" | "dd" | "sqlite");
+        let is_local = |settings: &LoadSettings| matches!(settings.target.scheme(), "exec" | "dd" | "sqlite");
         refuse(all.iter().any(is_local), "a server that other machines can reach: not exec:, dd: or sqlite:");
         let is_recorded = |settings: &LoadSettings| {
             settings.pace.as_open().is_some_and(|open| matches!(open.arrivals, Arrivals::File(_)))
@@ -63,7 +65,8 @@ mod tests {
         let plan = read(PLAN).unwrap();
         assert_eq!(plan.fleet(), Some(4));
         assert!(plan.notes().iter().any(|note| note.text.contains("a fleet of 4 generates the load")));
-        let listed = plan.resolved().iter().find(|key| key.key == "fleet.agents").map(|key| key.value.as_str());
+        let listed =
+            plan.resolved().iter().find(|key| key.key == "fleet.agents").map(|key| key.value.as_str());
         assert_eq!(listed, Some("4"));
         assert_eq!(read(&PLAN.replace("[fleet]\nagents = 4\n", "")).unwrap().fleet(), None);
     }

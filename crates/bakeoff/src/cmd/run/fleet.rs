@@ -68,7 +68,8 @@ impl Generator for OfTrials {
         if let Some(server) = server {
             return conduct(server, order, (PATIENCE, PATIENCE), on_event);
         }
-        let program = std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
+        let program =
+            std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
         let own = Dev::start(&program, order.agents).map_err(of_trial)?;
         let server = Server::new(own.url(), None, None).map_err(of_trial)?;
         let (record, release) = conduct(&server, order, (OWN_PATIENCE, OWN_LEAD), on_event)?;
