@@ -89,7 +89,7 @@ pub struct Retention {
     /// Age from which a run is old: the time since its push. A bake-off and its runs are as old as the part
     /// that was pushed last.
     pub age: Duration,
-    /// Labels that keep a run, or a bake-off with such a run: the name, and the value if not every one keeps it.
+    /// Labels that keep a run, or a bake-off with such a run: the name, and the value if only that one does.
     pub keep: Vec<(String, Option<String>)>,
 }
 
@@ -341,7 +341,7 @@ impl Index {
         Ok(old.collect())
     }
 
-    /// Removes the rows of an old run, or of an old bake-off with its runs, and stores that they were removed.
+    /// Removes the rows of an old run, or of an old bake-off with its runs, and stores their names.
     /// Returns `false` if a part of it is not old any more.
     pub(crate) async fn remove(&mut self, id: RunId, age: Duration) -> Result<bool, SharedError> {
         let (id, age_s) = (id.to_string(), age.as_secs_f64());

@@ -211,7 +211,8 @@ fn a_bucket_of_s3_loses_the_old_run_only() {
     assert_eq!(run(&["archive", "push", &place]).code, Some(0));
     server.sql(&format!("UPDATE run SET pushed_at = now() - interval '100 days' WHERE id = '{gone}'"));
     // A run whose name begins with this one's, and a file of a push that was killed.
-    let put = ["-X", "PUT", "-H", "x-amz-acl: public-read-write", "--data-binary", "other"];
+    let kind = "Content-Type: application/octet-stream";
+    let put = ["-X", "PUT", "-H", "x-amz-acl: public-read-write", "-H", kind, "--data-binary", "other"];
     s3.curl(&put, &format!("team/one/runs/{gone}X/manifest.json"));
     s3.curl(&put, &format!("team/one/runs/{gone}/left"));
     let ended = run(&["archive", "prune", &place, "--older-than", "90d", "--yes"]);
