@@ -203,7 +203,10 @@ fn a_trial_that_loses_an_agent_is_invalid_and_names_it() {
         loads[0]["agents"].as_array().unwrap().iter().filter(|a| a["lost"] == true).collect();
     assert_eq!(lost.len(), 1, "{}", loads[0]);
     let words = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("invalid: 1 of 2 agents ran to the end: agent a"), "{words}");
+    assert!(
+        words.contains("invalid: ") && words.contains("1 of 2 agents ran to the end: agent a"),
+        "{words}"
+    );
     assert!(words.contains("is LOST") && words.contains("1 of 2 agents are ready"), "{words}");
 }
 

@@ -41,7 +41,7 @@ impl Sent {
             .to_owned())
     }
 
-    /// What the settings mean: no file is read.
+    /// The load that the settings mean. No file is read.
     pub(crate) fn read(&self) -> Result<Meant, String> {
         let mut settings = documents::settings(self.settings.clone()).map_err(|error| error.to_string())?;
         settings.target = Target::new(self.target.clone());

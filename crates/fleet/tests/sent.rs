@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test binary; clippy only knows its test functions"
 )]
 
@@ -67,7 +68,7 @@ fn agents_play_settings_as_they_play_the_words_of_the_same_load() {
     }
 }
 
-/// What observes the conductor's machine would otherwise measure the wait for the start too, and never end.
+/// Instruments on the conductor's machine would otherwise measure the wait for the start too, and never end.
 #[test]
 fn the_measured_phase_is_told_when_it_begins_and_when_it_ends() {
     let Some(nats) = Nats::start() else { return };

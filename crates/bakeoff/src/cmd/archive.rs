@@ -63,8 +63,8 @@ enum Action {
     Prune {
         /// The shared archive
         from: String,
-        /// Age from which a run is old: the time since its push. A bake-off and its runs are as old as the part
-        /// that was pushed last
+        /// Age from which a run is old: the time since its push. A bake-off and its runs are as old as the
+        /// part that was pushed last
         #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
         older_than: Duration,
         /// Keep runs with this label, and bake-offs with such a run

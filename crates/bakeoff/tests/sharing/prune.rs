@@ -137,7 +137,9 @@ fn a_killed_prune_is_completed_by_the_next() {
     let Some(two) = Two::start() else { return };
     let ids: Vec<String> = (0..8).map(|_| measure(&two.here)).collect();
     assert_eq!(two.push().code, Some(0));
-    ids.iter().for_each(|id| two.age(id));
+    for id in &ids {
+        two.age(id);
+    }
     let mut kills = 0;
     for ms in (1..200).step_by(7) {
         let words = ["archive", "prune", two.place.as_str(), "--older-than", "90d", "--yes"];
@@ -210,7 +212,7 @@ fn a_bucket_of_s3_loses_the_old_run_only() {
     assert_eq!(run(&["archive", "migrate", &place]).code, Some(0));
     assert_eq!(run(&["archive", "push", &place]).code, Some(0));
     server.sql(&format!("UPDATE run SET pushed_at = now() - interval '100 days' WHERE id = '{gone}'"));
-    // A run whose name begins with this one's, and a file of a push that was killed.
+    // A run with a name that begins with the old one's, and a file of a push that was killed.
     let kind = "Content-Type: application/octet-stream";
     let put = ["-X", "PUT", "-H", "x-amz-acl: public-read-write", "-H", kind, "--data-binary", "other"];
     s3.curl(&put, &format!("team/one/runs/{gone}X/manifest.json"));

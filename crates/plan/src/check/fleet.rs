@@ -1,9 +1,9 @@
-//! Checks a plan whose load a fleet generates: what agents cannot do is refused.
+//! Checks a plan with a fleet: what its agents cannot do is refused.
 
 use crate::error::{Position, Problem, ProblemKind};
 use crate::plan::{Note, Plan};
 
-/// Returns what a plan has that a fleet cannot generate; notes who generates the others' load.
+/// Returns what a plan has that a fleet cannot generate; notes the generators of other plans.
 pub(super) fn refused(plan: &mut Plan, position: Option<Position>) -> Vec<Problem> {
     let (Some(position), Some(agents)) = (position, plan.fleet()) else { return Vec::new() };
     let text = format!(

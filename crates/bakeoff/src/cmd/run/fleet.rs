@@ -20,8 +20,8 @@ const OWN_LEAD: Duration = Duration::from_secs(1);
 /// Options of a bake-off with `[fleet]` in its plan.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NatsOptions {
-    /// NATS server of the plan's fleet: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another [default:
-    /// `$NATS_URL`]
+    /// NATS server of the plan's fleet: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another
+    /// [default: `$NATS_URL`]
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
 
