@@ -138,8 +138,8 @@ impl Conductor<'_> {
         Ok(measured_from_ns)
     }
 
-    /// The beginning and the planned end of the measured phase. Instruments on this machine begin and end with
-    /// it, not with the order to start.
+    /// The beginning and the planned end of the measured phase. Instruments on this machine begin and end
+    /// with it, not with the order to start.
     fn moments(&self, measured_from_ns: u64) -> VecDeque<(u64, load::Event)> {
         let time_ns = u64::try_from(self.fleet.meant.settings.time.as_nanos()).unwrap_or(u64::MAX);
         let begins = load::Event::PhaseStarts { phase: Phase::Measure, at_ns: measured_from_ns };
