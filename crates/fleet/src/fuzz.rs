@@ -78,8 +78,9 @@ mod tests {
     use super::*;
 
     /// Messages of each kind, and numbers at their ends.
-    const SAMPLES: [&str; 15] = [
+    const SAMPLES: [&str; 16] = [
         r#"{"epoch":"ab","order":"prepare","run":"r","words":["bakeoff","load"],"index":0,"of":2,"sha256":"00"}"#,
+        r#"{"epoch":null,"order":"prepare","run":"r","words":[],"settings":{"target":"null:","settings":{}},"index":0,"of":2,"sha256":"00"}"#,
         r#"{"epoch":null,"order":"arm","run":"r","at_ns":18446744073709551615}"#,
         r#"{"epoch":null,"order":"read","run":"../r","file":"slices","offset":18446744073709551615}"#,
         r#"{"epoch":null,"order":"clock"}"#,

@@ -177,7 +177,10 @@ impl Job {
 
 /// The meaning of a plan on this machine, if it is what the conductor means, and the share.
 fn accept(plan: &Plan, read: &ReadWords, sender: Sender) -> Result<(Meant, Share), String> {
-    let meant = read(&plan.words, sender)?;
+    let meant = match &plan.settings {
+        None => read(&plan.words, sender)?,
+        Some(sent) => sent.read()?,
+    };
     if sender == Sender::Anyone {
         only_harmless(&meant.settings)?;
     }
@@ -197,6 +200,13 @@ fn accept(plan: &Plan, read: &ReadWords, sender: Sender) -> Result<(Meant, Share
 fn only_harmless(settings: &LoadSettings) -> Result<(), String> {
     if settings.target.scheme() != "null" {
         return Err(ONLY_NULL.to_owned());
+    }
+    if settings.client.keep_awake || settings.pace.as_open().is_some_and(|open| open.fifo) {
+        return Err(
+            "without credentials, an agent accepts no setting that takes the machine from its other users: \
+                    connect the agent with --nkey or a password"
+                .to_owned(),
+        );
     }
     let others = [settings.ramp_up, settings.warmup, settings.ramp_down, settings.drain];
     let all = others.iter().fold(settings.time, |sum, phase| sum.saturating_add(*phase));

@@ -14,10 +14,10 @@ use record::replay::Logged;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::meant::Meant;
+use crate::meant::{Meant, Sent};
 
 /// Version of these messages, together with the program's: both must be equal.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/4");
 pub(crate) const HELLO: &str = "bakeoff.hello";
 /// The name in place of an agent's for the conductor's own beats.
 pub(crate) const CONDUCTOR: &str = "conductor";
@@ -129,6 +129,9 @@ pub(crate) struct Plan {
     pub(crate) run: String,
     /// The command line of the load, from the program's name on.
     pub(crate) words: Vec<String>,
+    /// The settings of a load that has no command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) settings: Option<Sent>,
     pub(crate) index: u32,
     pub(crate) of: u32,
     /// Sum that [`Seal`] makes.

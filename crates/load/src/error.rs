@@ -146,6 +146,12 @@ pub enum LoadError {
         /// The system's error.
         source: io::Error,
     },
+    /// The fleet that was to generate the load did not.
+    #[error("the fleet: {text}")]
+    Fleet {
+        /// The reason, and what to do.
+        text: String,
+    },
     /// The user stopped the load before the measured phase.
     #[error("stopped before the measured phase: nothing was measured")]
     Interrupted,
@@ -165,7 +171,9 @@ impl LoadError {
             | Self::ScriptText { .. }
             | Self::NoDataSet { .. } => ErrorClass::Usage,
             Self::NotConnected { .. } | Self::DataSet { .. } | Self::Script { .. } => ErrorClass::Server,
-            Self::Machine { .. } | Self::Thread { .. } | Self::RealTime { .. } => ErrorClass::Environment,
+            Self::Machine { .. } | Self::Thread { .. } | Self::RealTime { .. } | Self::Fleet { .. } => {
+                ErrorClass::Environment
+            }
             Self::Interrupted => ErrorClass::Interrupted,
         }
     }

@@ -3,6 +3,7 @@
 mod assemble;
 mod build;
 mod checker;
+mod fleet;
 mod grid;
 mod judge;
 mod slices;
@@ -76,6 +77,7 @@ pub(crate) fn check(
     let sequential = parsed.design.sequential.as_ref().map(|wanted| wanted.position);
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
     let mode = parsed.design.mode.as_ref().map(|mode| mode.position);
+    let agents = parsed.fleet.as_ref().map(|agents| agents.position);
     let mut plan = assemble(
         parsed,
         text,
@@ -88,6 +90,7 @@ pub(crate) fn check(
         return None;
     }
     problems.extend(slices::refused(&mut plan, mode));
+    problems.extend(fleet::refused(&mut plan, agents));
     problems.is_empty().then_some(plan)
 }
 

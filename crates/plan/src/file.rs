@@ -74,6 +74,10 @@ impl<'a> Reader<'a> {
                 let section = self.child(&root, "load");
                 self.load(section)
             },
+            fleet: {
+                let mut section = self.child(&root, "fleet");
+                section.entries.is_some().then(|| self.fleet(&mut section)).flatten()
+            },
             server: {
                 let section = self.child(&root, "server");
                 section.entries.is_some().then(|| self.server(section))
@@ -167,6 +171,12 @@ impl<'a> Reader<'a> {
         let load = LoadKeys::read(self, &mut section);
         self.finish(&section);
         load
+    }
+
+    fn fleet(&mut self, section: &mut Section<'a>) -> Option<Located<u32>> {
+        let agents = self.take(section, "agents", whole);
+        self.finish(section);
+        agents
     }
 
     fn server(&mut self, mut section: Section<'a>) -> ParsedServer {

@@ -94,6 +94,19 @@ pub(crate) const TABLES: &[Table] = &[
         keys: load::KEYS,
     },
     Table {
+        path: "fleet",
+        need: Need::Optional("this machine generates the load"),
+        meaning: "agents that generate the load together: those of the NATS server in `$NATS_URL`, or else agents \
+             that bakeoff starts on this machine, to try it",
+        keys: &[key(
+            "agents",
+            whole(1, 1_000),
+            Need::Required,
+            "8",
+            "number of agents; each has its share of the events and threads of every cell",
+        )],
+    },
+    Table {
         path: "server",
         need: Need::Optional("the target needs no server, or bakeoff does not start it"),
         meaning: "the server under test: started for each series, stopped after it",

@@ -157,6 +157,8 @@ pub(crate) struct ParsedPlan {
     pub(crate) design: ParsedDesign,
     pub(crate) build: Option<ParsedBuild>,
     pub(crate) load: LoadKeys,
+    /// Number of agents that generate the load.
+    pub(crate) fleet: Option<Located<u32>>,
     pub(crate) server: Option<ParsedServer>,
     pub(crate) phases: ParsedPhases,
     pub(crate) instruments: Option<Located<Vec<String>>>,

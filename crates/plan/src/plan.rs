@@ -1,6 +1,7 @@
 //! An executable plan: the part that the runner, the archive and the report read.
 
 mod builds;
+mod fleet;
 mod rates;
 mod turns;
 
@@ -43,6 +44,7 @@ pub struct Plan {
     pub(crate) time_budget: Option<Duration>,
     pub(crate) build: Option<BuildPlan>,
     pub(crate) load: LoadKeys,
+    pub(crate) fleet: Option<u32>,
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
     pub(crate) prepare: PreparePlan,

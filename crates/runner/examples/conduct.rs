@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         plan_file: None,
         wait: false,
         id: None,
+        generator: None,
         trust: |_| std::env::var_os("TRUST").is_some(),
     };
     let mut out = std::io::stdout().lock();

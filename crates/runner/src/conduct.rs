@@ -65,6 +65,7 @@ pub fn run(
 ) -> Result<Outcome, RunnerError> {
     tell_script_of_root(plan, on_event);
     let plan = &with_script(plan.clone(), Path::new(plan.name()))?;
+    has_its_fleet(plan, options)?;
     let secrets = Secrets::read(plan)?;
     let revealed = secrets.reveal(plan);
     // Another process may have begun the same entry of a queue.
@@ -90,6 +91,7 @@ pub fn run(
         public: plan.clone(),
         secrets,
         beside_others: options.beside_others,
+        generator: options.generator.clone(),
         machine: machine_lock,
         archive,
         stop,
@@ -131,6 +133,9 @@ pub fn resume(
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     ledger.drop_trials(&beaten(archive, id, bakeoff.judge.sequential)?)?;
     let is_over = ledger.next().is_none();
+    if !is_over {
+        has_its_fleet(&plan, options)?;
+    }
     let machine_lock = if is_over { None } else { Some(take_machine(options, stop, on_event, &|| None)?) };
     rounds::clear(&ledger.journal, machine_lock.as_ref(), options, on_event)?;
     let plan = if is_over { plan } else { with_unrun_script(plan, script?, (&begun, options), on_event)? };
@@ -154,6 +159,7 @@ pub fn resume(
         public: plan,
         secrets,
         beside_others: options.beside_others,
+        generator: options.generator.clone(),
         machine: machine_lock,
         archive,
         stop,
@@ -283,6 +289,19 @@ fn tell_changes(before: &Environment, now: &Environment, on_event: &mut dyn FnMu
             changed.join(", ")
         )));
     }
+}
+
+/// Refuses a plan with a fleet if the caller has none.
+fn has_its_fleet(plan: &Plan, options: &Options) -> Result<(), RunnerError> {
+    if plan.fleet().is_none() || options.generator.is_some() {
+        return Ok(());
+    }
+    let what = format!(
+        "{}: a fleet generates its load, which only `bakeoff run` and `resume` of a program with the feature `fleet` \
+         can do",
+        plan.name()
+    );
+    Err(RunnerError::NotBuilt { what: vec![what] })
 }
 
 /// Registers the measurement on this machine; waits for others to end if the options say so.

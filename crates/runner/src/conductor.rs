@@ -1,6 +1,7 @@
 //! State that the steps of a bake-off share.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use archive::{Archive, Step};
 use load::Stop;
@@ -14,6 +15,7 @@ use crate::beside::Beside;
 use crate::build::Content;
 use crate::error::RunnerError;
 use crate::fingerprint::FirstPrograms;
+use crate::generator::Generator;
 use crate::ledger::{AGAINST_ITSELF, BESIDE_OTHERS, Ledger, Mark, SHORTENED, event, mark};
 use crate::machine::Machine;
 use crate::secrets::Secrets;
@@ -27,6 +29,8 @@ pub(crate) struct Conductor<'a> {
     pub(crate) public: Plan,
     pub(crate) secrets: Secrets,
     pub(crate) beside_others: bool,
+    /// Fleet of a plan that has one.
+    pub(crate) generator: Option<Arc<dyn Generator>>,
     /// Lock that is held until the end; `None` if no trial is left to measure.
     pub(crate) machine: Option<Machine>,
     pub(crate) archive: &'a Archive,

@@ -5,6 +5,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use archive::Archive;
 use nix::libc;
@@ -12,6 +13,7 @@ use nix::unistd::{Uid, User, geteuid};
 use record::run::RunId;
 
 use crate::error::RunnerError;
+use crate::generator::Generator;
 
 /// Options for conducting a bake-off, besides its plan.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct Options {
     /// Id of the new bake-off; `None` for a fresh one. A queue chooses it before it starts a process, so that
     /// two processes for one entry cannot both begin.
     pub id: Option<RunId>,
+    /// Fleet that generates the load of a plan with `[fleet]`; without it, such a plan is refused.
+    pub generator: Option<Arc<dyn Generator>>,
     /// Shows what another user could have written, and returns whether to run it.
     pub trust: fn(&Foreign) -> bool,
 }

@@ -1,6 +1,7 @@
 //! One trial: warm-up, measured phase, storing the results in the archive, cool-down.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use archive::{RunWriter, Spool, Step};
 use load::LoadError;
@@ -21,6 +22,7 @@ use record::warm_up::WarmUp;
 use crate::conductor::{Conductor, marks};
 use crate::error::RunnerError;
 use crate::fingerprint;
+use crate::generator::{self, Release};
 use crate::ledger::{BESIDE_OTHERS, event, mark};
 use crate::listener::Address;
 use crate::machine::{Look, Machine};
@@ -77,9 +79,10 @@ pub(crate) fn conduct(
         Err(LoadError::Interrupted) => return Ok(TrialEnd::Stopped),
         failed => return fail_warming(conductor, trial, workspace, servers, failed.err()),
     };
-    let measured = measure(conductor, trial, workspace, &pids_of(servers), (&writer, header.anchor))?;
+    let mut measured = measure(conductor, trial, workspace, &pids_of(servers), (&writer, &header))?;
+    let release = measured.release.take();
     let dead = death_of(servers, conductor, trial, workspace);
-    match (&measured.record, dead) {
+    let end = match (&measured.record, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
         (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),
         (_, Some(reason)) => {
@@ -94,12 +97,20 @@ pub(crate) fn conduct(
         (Ok(_), None) => {
             let before = Before { warm_up: warmed, machine, changed, settings };
             let end = store(conductor, trial, workspace, measured, (writer, header, before), servers)?;
+            if let Some(release) = release {
+                release();
+            }
             if matches!(end, TrialEnd::Over) {
                 cool_down(conductor);
             }
-            Ok(end)
+            return Ok(end);
         }
+    };
+    // What is measured again is not wanted.
+    if let Some(release) = release {
+        release();
     }
+    end
 }
 
 /// Reads the server's effective settings.
@@ -323,20 +334,26 @@ pub(crate) struct Measured {
     pub(crate) throttled: Maybe<Throttled>,
     /// Turns of the load, in a design in slices.
     pub(crate) turns: Option<Turns>,
+    /// Lets the agents of a fleet remove what they keep.
+    pub(crate) release: Option<Release>,
 }
 
 /// Returns the settings of the load, with the mark of the series and the levels in the environment of its
 /// commands.
 pub(crate) fn settings_of(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> LoadSettings {
     let mut settings = conductor.plan.load_settings(trial, workspace.folder());
+    // The data set was built for the series. If data is missing now, that is an error.
+    settings.prepare = PreparePolicy::Never;
+    if conductor.plan.fleet().is_some() {
+        // A fleet runs no commands.
+        return settings;
+    }
     // The mark also identifies the commands of an `exec:` load after this process has died.
     let (mark, token) = (VARIABLE, workspace.mark());
     settings.exec.environment.push((mark.to_owned(), token.to_owned()));
     for (factor, level) in &trial.levels {
         settings.exec.environment.push((variable(factor), level.clone()));
     }
-    // The data set was built for the series. If data is missing now, that is an error.
-    settings.prepare = PreparePolicy::Never;
     settings
 }
 
@@ -346,21 +363,16 @@ fn measure(
     trial: &Trial,
     workspace: &Workspace,
     servers: &[Pid],
-    (writer, anchor): (&RunWriter, WallAnchor),
+    (writer, header): (&RunWriter, &RunHeader),
 ) -> Result<Measured, RunnerError> {
     let folder = workspace.folder();
     let settings = warm_up::shortened(settings_of(conductor, trial, workspace), &conductor.plan);
-    let stored = conductor.public.load_settings(trial, folder);
-    let stored =
-        warm_up::shortened(LoadSettings { prepare: PreparePolicy::Never, ..stored }, &conductor.plan);
+    let stored = stored_settings(conductor, trial, folder);
     let watches_memory =
         conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
-    let own_values = if conductor.beside.is_on() || conductor.plan.instruments().is_empty() {
-        conductor.plan.server_values(&trial.levels, folder)
-    } else {
-        Vec::new()
-    };
-    let Conductor { beside, on_event, stop, ledger, secrets, environment, .. } = conductor;
+    let own_values = own_values(conductor, trial, folder);
+    let (agents, anchor) = (conductor.plan.fleet(), header.anchor);
+    let Conductor { beside, on_event, stop, ledger, secrets, environment, generator, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
     let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
     let members = || workspace.members();
@@ -370,26 +382,29 @@ fn measure(
     let mut surroundings = Surroundings::of(folder);
     let mut journaled = Ok(());
     let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
-    let record = std::thread::scope(|scope| {
+    let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
-        let record = load::run_with(&settings, &load::Attachments::default(), stop, &mut |told| {
-            meter.follow(told);
-            surroundings.follow(told);
-            used.follow(told);
-            spooled.follow(told);
-            if let Some(reader) = &mut reader {
-                reader.follow(told);
+        let order = (header.id, &settings, *stop);
+        let generated = generator::generate(generator.as_deref(), agents, order, &mut |event| {
+            if let Event::Load(told) = event {
+                meter.follow(told);
+                surroundings.follow(told);
+                used.follow(told);
+                spooled.follow(told);
+                if let Some(reader) = &mut reader {
+                    reader.follow(told);
+                }
+                if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+                    // The only line that is written while the load runs: events count from here on.
+                    journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+                }
             }
-            if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-                // The only line that is written while the load runs: events count from here on.
-                journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
-            }
-            on_event(&Event::Load(told));
+            on_event(event);
         });
         if let Some(reader) = reader {
             reader.end((host, anchor), &mut series, &mut missing);
         }
-        record
+        generated
     });
     journaled?;
     let spool = spooled.end();
@@ -409,7 +424,22 @@ fn measure(
         missing,
         throttled,
         turns: None,
+        release,
     })
+}
+
+/// Returns the settings of a trial's load for storage: with the references of the plan.
+fn stored_settings(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> LoadSettings {
+    let stored = conductor.public.load_settings(trial, folder);
+    warm_up::shortened(LoadSettings { prepare: PreparePolicy::Never, ..stored }, &conductor.plan)
+}
+
+/// Returns the commands for the server's own numbers over time; none in a block without instruments.
+fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<plan::ServerValues> {
+    if conductor.beside.is_on() || conductor.plan.instruments().is_empty() {
+        return conductor.plan.server_values(&trial.levels, folder);
+    }
+    Vec::new()
 }
 
 /// Returns the record for storage: with the references of the plan, and without secrets in any text.

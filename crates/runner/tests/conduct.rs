@@ -16,8 +16,14 @@ use record::run::{RunId, RunState};
 use record::series::Sample;
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 const NULL: &str = r#"
 schema = 1

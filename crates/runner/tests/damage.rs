@@ -16,8 +16,14 @@ use load::Stop;
 use record::bakeoff::{Bakeoff, TrialState};
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 const PLAN: &str = r#"
 schema = 1

@@ -16,8 +16,14 @@ use load::Stop;
 use record::load::{LoadRecord, Workload};
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 /// Executes a plan and returns the load of each trial.
 fn loads(text: &str) -> Vec<LoadRecord> {

@@ -10,8 +10,14 @@ use load::Stop;
 use plan::Plan;
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 fn example(name: &str) -> Plan {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans", name].iter().collect();

@@ -17,8 +17,14 @@ use record::profile::ProfileKind;
 use record::resources::UsedBy;
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, wait: false, plan_file: None, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    wait: false,
+    plan_file: None,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 const PLAN: &str = r#"
 schema = 1

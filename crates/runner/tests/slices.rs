@@ -23,8 +23,14 @@ use record::resources::Resource;
 use record::run::{Run, RunId, RunState};
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 /// Builds a plan of two arms. An event is a loop of a script in Redis: `n` steps of the arm's number.
 ///

@@ -13,8 +13,14 @@ use load::Stop;
 use record::run::RunId;
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 const TRUSTED: Options = Options { trust: |_| true, ..BESIDE };
 
 const PLAN: &str = r#"

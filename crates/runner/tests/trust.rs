@@ -18,8 +18,14 @@ use record::bakeoff::TrialState;
 use record::run::{RunId, RunState};
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, plan_file: None, wait: false, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    plan_file: None,
+    wait: false,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 const PLAN: &str = r#"
 schema = 1

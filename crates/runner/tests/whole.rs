@@ -20,8 +20,14 @@ use record::warm_up::Course;
 use tempfile::TempDir;
 
 /// Tests run in parallel.
-const BESIDE: Options =
-    Options { beside_others: true, wait: false, plan_file: None, id: None, trust: |_| false };
+const BESIDE: Options = Options {
+    beside_others: true,
+    wait: false,
+    plan_file: None,
+    id: None,
+    generator: None,
+    trust: |_| false,
+};
 
 fn plan(text: &str) -> Plan {
     plan::read(text, "test.toml").unwrap_or_else(|e| panic!("{e}"))

@@ -1,5 +1,5 @@
-//! An HTTP client that reads a bounded part of an error's text: its library collects the whole text, which a
-//! hostile server never ends.
+//! An HTTP client that reads a bounded part of an error's text and of a list of objects: its library collects
+//! the whole answer, which a hostile server never ends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +13,8 @@ use object_store::client::{
 
 /// Longest text of an error, in bytes.
 const ERROR_BYTES_MAX: usize = 4 << 10;
+/// Longest list of objects, in bytes. A server lists at most 1,000 names at once.
+const LIST_BYTES_MAX: usize = 4 << 20;
 
 /// Connector for bounded clients.
 #[derive(Debug)]
@@ -37,15 +39,19 @@ impl HttpService for BoundedService {
         Self: 'call,
     {
         Box::pin(async move {
+            let is_list = request.uri().query().is_some_and(|query| query.contains("list-type="));
             let (head, body) = self.0.execute(request).await?.into_parts();
-            // Content has a length that the store compares; only an error's text is collected.
-            if head.status.is_success() {
-                return Ok(HttpResponse::from_parts(head, body));
-            }
+            let most = match (head.status.is_success(), is_list) {
+                // Content has a length that the store compares; it is not collected.
+                (true, false) => return Ok(HttpResponse::from_parts(head, body)),
+                // A list that is cut is unreadable.
+                (true, true) => LIST_BYTES_MAX,
+                (false, _) => ERROR_BYTES_MAX,
+            };
             let (mut text, mut pieces) = (Vec::new(), body.bytes_stream());
             while let Some(piece) = pieces.next().await {
                 let piece = piece?;
-                let room = ERROR_BYTES_MAX - text.len();
+                let room = most - text.len();
                 text.extend_from_slice(&piece[..piece.len().min(room)]);
                 if piece.len() >= room {
                     break;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
@@ -13,6 +14,8 @@ use crate::bounded::Bounded;
 use crate::error::SharedError;
 use crate::secret;
 
+/// Largest number of objects of one run, with those of earlier states and of killed pushes.
+const OBJECTS_MAX: usize = 10_000;
 /// Longest time for the repetitions of one request.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -40,6 +43,24 @@ impl Bucket {
     pub(crate) async fn read(&self, key: &str) -> Result<GetResult, SharedError> {
         Ok(self.files.get(&Path::from(key)).await?)
     }
+
+    /// Deletes every object below `key`.
+    pub(crate) async fn remove(&self, key: &str) -> Result<(), SharedError> {
+        let folder = Path::from(key);
+        let (mut names, mut listed) = (Vec::new(), self.files.list(Some(&folder)));
+        while let Some(found) = listed.next().await {
+            let name = found?.location;
+            if !name.prefix_matches(&folder) || names.len() == OBJECTS_MAX {
+                let what = format!("the store lists other objects, or more than {OBJECTS_MAX}, below {key}");
+                return Err(SharedError::wrong(what));
+            }
+            names.push(name);
+        }
+        for name in names {
+            self.files.delete(&name).await?;
+        }
+        Ok(())
+    }
 }
 
 /// The bucket, with credentials and end point from the environment, as in other programs for S3.
@@ -65,7 +86,9 @@ fn s3(bucket: &str) -> Result<AmazonS3, SharedError> {
     let retry = RetryConfig { max_retries: 3, retry_timeout: PATIENCE, ..RetryConfig::default() };
     let builder = builder
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), "60s")
-        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), "10s");
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), "10s")
+        // Not every server for S3 deletes several objects in one request.
+        .with_disable_bulk_delete(true);
     Ok(builder.with_retry(retry).build()?)
 }
 

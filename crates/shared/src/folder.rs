@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,30 @@ impl Folder {
             return Ok(file);
         }
         Err(SharedError::wrong(format!("{} is not a regular file", path.display())))
+    }
+
+    /// Removes a folder of files; one that is absent is removed already. Links are not followed.
+    pub(crate) fn remove(&self, key: &str) -> Result<(), SharedError> {
+        let path = self.root.join(key);
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let open = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+            Ok(open) => open,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(refused(&path)(e)),
+        };
+        if nix::unistd::geteuid().is_root() {
+            for folder in path.ancestors().take(key.split('/').count() + 1) {
+                only_root_can_lead(folder)?;
+            }
+        }
+        // Through the descriptor: the name may be that of another folder by now.
+        let same = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        for entry in fs::read_dir(&same).map_err(refused(&path))? {
+            let name = entry.map_err(refused(&path))?.file_name();
+            fs::remove_file(same.join(&name)).map_err(refused(&path.join(&name)))?;
+        }
+        fs::remove_dir(&path).map_err(refused(&path))?;
+        self.sync_names(key)
     }
 
     /// Makes the names on the way to `key` durable: a writer that was killed may not have synced them.
@@ -194,5 +219,24 @@ mod tests {
         failed.unwrap_err();
         assert_eq!(fs::read_dir(root.path().join("runs/ID")).unwrap().count(), 1);
         folder.sync_names("runs/ID/x").unwrap();
+    }
+
+    #[test]
+    fn a_removal_follows_no_link_and_removes_no_folder_below() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let folder = Folder::open(root.path()).unwrap();
+        for key in ["runs/ID/x", "runs/ID/y", "runs/OTHER/x"] {
+            folder.create(key, |file| write(file, b"x")).unwrap();
+        }
+        symlink(at("runs/OTHER"), at("runs/LINK")).unwrap();
+        folder.remove("runs/LINK").unwrap_err();
+        symlink(at("runs/OTHER/x"), at("runs/ID/link")).unwrap();
+        folder.remove("runs/ID").unwrap();
+        folder.remove("runs/ID").unwrap();
+        assert!(!at("runs/ID").exists() && at("runs/OTHER/x").exists());
+        fs::create_dir(at("runs/OTHER/below")).unwrap();
+        folder.remove("runs/OTHER").unwrap_err();
+        assert!(at("runs/OTHER/below").exists());
     }
 }

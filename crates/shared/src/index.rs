@@ -5,7 +5,7 @@ use std::time::Duration;
 use archive::{Parcel, ParcelFile, Shelf, check_parcel_files};
 use record::run::RunId;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls, Transaction};
+use tokio_postgres::{Client, GenericClient, NoTls, Transaction};
 
 use crate::error::SharedError;
 use crate::location::IndexPlace;
@@ -14,7 +14,7 @@ use crate::tls::Tls;
 
 /// Changes of the tables, oldest first; the version of the tables is the number of changes that they have.
 /// A published change is never edited.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
 CREATE TABLE run (
     id              text PRIMARY KEY,
@@ -52,12 +52,20 @@ ALTER TABLE bakeoff_archive
     ADD COLUMN archive  text NOT NULL DEFAULT gen_random_uuid()::text,
     ADD COLUMN is_bound boolean NOT NULL DEFAULT false;
 ",
+    "
+CREATE TABLE removed (
+    id         text PRIMARY KEY,
+    shelf      text NOT NULL CHECK (shelf IN ('runs', 'bakeoffs')),
+    has_files  boolean NOT NULL DEFAULT true,
+    removed_at timestamptz NOT NULL DEFAULT now()
+);
+",
 ];
 /// Key of the lock that one migration holds: the letters `bakeoffa`.
 const MIGRATION_LOCK: i64 = 0x6261_6b65_6f66_6661;
 /// Rows in one answer.
 const PAGE: i64 = 10_000;
-/// Largest number of rows that a pull reads.
+/// Largest number of rows that a pull or a prune reads.
 const ROWS_MAX: usize = 1_000_000;
 
 /// An open index.
@@ -73,6 +81,31 @@ pub(crate) struct Row {
     pub(crate) shelf: Shelf,
     pub(crate) sha256: String,
     pub(crate) bakeoff: Option<RunId>,
+}
+
+/// Runs that a prune removes.
+#[derive(Debug, Clone)]
+pub struct Retention {
+    /// Age from which a run is old: the time since its push. A bake-off and its runs are as old as the part
+    /// that was pushed last.
+    pub age: Duration,
+    /// Labels that keep a run, or a bake-off with such a run: the name, and the value if only that one does.
+    pub keep: Vec<(String, Option<String>)>,
+}
+
+/// A run, or a bake-off with its runs, that is old.
+#[derive(Debug, Clone)]
+pub struct Old {
+    /// Run or bake-off.
+    pub id: RunId,
+    /// Day of the last push, in UTC.
+    pub pushed: String,
+    /// Number of runs and bake-offs.
+    pub rows: u64,
+    /// Sum of the file sizes.
+    pub bytes: u64,
+    /// Title, which may contain anything.
+    pub title: String,
 }
 
 /// The archive's id while this process binds the index to a store; other processes wait.
@@ -180,8 +213,8 @@ impl Index {
     }
 
     /// Adds the row of a run after its files are stored, with its labels and files, unless another process
-    /// did; returns the checksum in the row.
-    pub(crate) async fn add(&mut self, parcel: &Parcel) -> Result<String, SharedError> {
+    /// did; returns the checksum in the row, or `None` if a prune has removed the run.
+    pub(crate) async fn add(&mut self, parcel: &Parcel) -> Result<Option<String>, SharedError> {
         let header = &parcel.header;
         let id = header.id.to_string();
         let bytes: u64 = parcel.files.iter().map(|file| file.bytes).sum();
@@ -215,7 +248,13 @@ impl Index {
             .await?;
         if added == 0 {
             let row = tx.query_one("SELECT left(sha256, 65) FROM run WHERE id = $1", &[&id]).await?;
-            return Ok(row.get(0));
+            return Ok(Some(row.get(0)));
+        }
+        // After the insert: a prune that it has waited for has ended.
+        if is_removed(&tx, header.id, header.bakeoff).await? {
+            tx.rollback().await?;
+            self.note_files(parcel).await?;
+            return Ok(None);
         }
         let (names, values): (Vec<String>, Vec<String>) =
             header.labels.iter().map(|(name, value)| (storable(name), storable(value))).unzip();
@@ -226,7 +265,7 @@ impl Index {
         .await?;
         add_files(&tx, parcel).await?;
         tx.commit().await?;
-        Ok(parcel.sha256.clone())
+        Ok(Some(parcel.sha256.clone()))
     }
 
     /// Replaces the state of a bake-off after the files of its new state are stored; returns `false` if the
@@ -254,6 +293,103 @@ impl Index {
         add_files(&tx, parcel).await?;
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// Whether a prune has removed the run, or the bake-off that it belongs to.
+    pub(crate) async fn is_removed(&self, id: RunId, bakeoff: Option<RunId>) -> Result<bool, SharedError> {
+        is_removed(&self.client, id, bakeoff).await
+    }
+
+    /// Notes that the store has files of a removed run: this process began to push it before it was removed.
+    pub(crate) async fn note_files(&self, parcel: &Parcel) -> Result<(), SharedError> {
+        let sql =
+            "INSERT INTO removed (id, shelf) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET has_files = true";
+        self.client.execute(sql, &[&parcel.header.id.to_string(), &parcel.shelf.word()]).await?;
+        Ok(())
+    }
+
+    /// Old runs and bake-offs, the oldest first.
+    pub(crate) async fn old(&self, retention: &Retention) -> Result<Vec<Old>, SharedError> {
+        let (names, values): (Vec<&str>, Vec<Option<&str>>) =
+            retention.keep.iter().map(|(name, value)| (name.as_str(), value.as_deref())).unzip();
+        let most = i64::try_from(ROWS_MAX).expect("a small number");
+        let rows = self
+            .client
+            .query(
+                "SELECT left(COALESCE(bakeoff, id), 27), to_char(max(pushed_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
+                     count(*), sum(bytes)::bigint,
+                     left(COALESCE(max(title) FILTER (WHERE id = COALESCE(bakeoff, id)), max(title)), 200)
+                 FROM run GROUP BY COALESCE(bakeoff, id)
+                 HAVING max(pushed_at) < now() - make_interval(secs => $1::float8)
+                     AND NOT bool_or(EXISTS (
+                         SELECT FROM label JOIN unnest($2::text[], $3::text[]) AS kept (name, value)
+                             ON label.name = kept.name AND COALESCE(label.value = kept.value, true)
+                         WHERE label.run = run.id))
+                 ORDER BY max(pushed_at), 1 LIMIT $4",
+                &[&retention.age.as_secs_f64(), &names, &values, &most],
+            )
+            .await?;
+        let old = rows.iter().filter_map(|row| {
+            Some(Old {
+                id: run_id(row.try_get(0).ok()?)?,
+                pushed: row.try_get(1).ok()?,
+                rows: row.try_get::<_, i64>(2).ok()?.cast_unsigned(),
+                bytes: row.try_get::<_, i64>(3).ok()?.cast_unsigned(),
+                title: row.try_get(4).ok()?,
+            })
+        });
+        Ok(old.collect())
+    }
+
+    /// Removes the rows of an old run, or of an old bake-off with its runs, and stores their names.
+    /// Returns `false` if a part of it is not old any more.
+    pub(crate) async fn remove(&mut self, id: RunId, age: Duration) -> Result<bool, SharedError> {
+        let (id, age_s) = (id.to_string(), age.as_secs_f64());
+        let tx = self.client.transaction().await?;
+        let rows = tx
+            .query(
+                "SELECT pushed_at < now() - make_interval(secs => $2::float8) FROM run
+                 WHERE id = $1 OR bakeoff = $1 FOR UPDATE",
+                &[&id, &age_s],
+            )
+            .await?;
+        if rows.is_empty() || !rows.iter().all(|row| row.get(0)) {
+            return Ok(false);
+        }
+        tx.execute(
+            "WITH gone AS (
+                 DELETE FROM run WHERE (id = $1 OR bakeoff = $1)
+                     AND pushed_at < now() - make_interval(secs => $2::float8) RETURNING id, shelf)
+             INSERT INTO removed (id, shelf) SELECT id, shelf FROM gone
+             ON CONFLICT (id) DO UPDATE SET has_files = true, removed_at = now()",
+            &[&id, &age_s],
+        )
+        .await?;
+        // The bake-off has no row if some of its trials have not ended.
+        tx.execute("INSERT INTO removed (id, shelf) VALUES ($1, 'bakeoffs') ON CONFLICT DO NOTHING", &[&id])
+            .await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Removed runs and bake-offs that the store has files of.
+    pub(crate) async fn removed_with_files(&self) -> Result<Vec<(Shelf, RunId)>, SharedError> {
+        let most = i64::try_from(ROWS_MAX).expect("a small number");
+        let sql = "SELECT left(id, 27), left(shelf, 9) FROM removed
+                   WHERE has_files AND NOT EXISTS (SELECT FROM run WHERE run.id = removed.id) ORDER BY id LIMIT $1";
+        let rows = self.client.query(sql, &[&most]).await?;
+        let part = |row: &tokio_postgres::Row| {
+            Some((Shelf::from_word(row.try_get(1).ok()?)?, run_id(row.try_get(0).ok()?)?))
+        };
+        Ok(rows.iter().filter_map(part).collect())
+    }
+
+    /// Begins to remove the files of a removed run. Until the transaction ends, a push that stores such files
+    /// waits before it notes them.
+    pub(crate) async fn begin_cleaning(&mut self, id: RunId) -> Result<Transaction<'_>, SharedError> {
+        let tx = self.client.transaction().await?;
+        tx.execute("UPDATE removed SET has_files = false WHERE id = $1", &[&id.to_string()]).await?;
+        Ok(tx)
     }
 
     /// All rows, the runs before the bake-offs, and the texts in place of an id.
@@ -322,6 +458,16 @@ impl Index {
             .await?;
         Ok(rows.iter().filter_map(|row| run_id(row.try_get(0).ok()?)).collect())
     }
+}
+
+async fn is_removed(
+    client: &(impl GenericClient + Sync),
+    id: RunId,
+    bakeoff: Option<RunId>,
+) -> Result<bool, SharedError> {
+    let sql = "SELECT EXISTS (SELECT FROM removed WHERE id = $1 OR id = $2)";
+    let bakeoff = bakeoff.map(|id| id.to_string());
+    Ok(client.query_one(sql, &[&id.to_string(), &bakeoff]).await?.get(0))
 }
 
 fn known() -> i32 {

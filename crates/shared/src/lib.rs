@@ -5,10 +5,12 @@
 //! <prefix>/bakeoffs/<id>/<file>  as well, but `events-<sha256>.jsonl` for each state of `events.jsonl`
 //! <prefix>/archive-id            the id that the index has too: they belong together
 //! run, label, file               tables: a row of `run` exists only if all its files are stored
+//! removed                        table: runs and bake-offs that a prune has removed
 //! ```
 //!
 //! The folder of an archive stays the place where a run is measured. A push stores the files of a run first
-//! and its row last, in one transaction. Whatever is interrupted, the same command completes it.
+//! and its row last, in one transaction. A prune removes the row first and the files afterwards. Whatever is
+//! interrupted, the same command completes it.
 
 mod bounded;
 mod bucket;
@@ -17,13 +19,16 @@ mod folder;
 mod index;
 mod location;
 mod pair;
+mod prune;
 mod secret;
 mod store;
 mod tls;
 mod transfer;
 
 pub use error::SharedError;
+pub use index::{Old, Retention};
 pub use location::Location;
+pub use prune::Pruned;
 pub use transfer::{Outcome, Transfer};
 
 use archive::Archive;
@@ -103,6 +108,25 @@ impl Shared {
         each: &mut dyn FnMut(Transfer),
     ) -> Result<(), SharedError> {
         self.runtime.block_on(transfer::pull(&self.index, &self.store, archive, ids, each))
+    }
+
+    /// Old runs and bake-offs, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The index cannot be used.
+    pub fn old(&self, retention: &Retention) -> Result<Vec<Old>, SharedError> {
+        self.runtime.block_on(self.index.old(retention))
+    }
+
+    /// Removes old runs and bake-offs for all machines, with their files, and completes prunes that were
+    /// interrupted. No push stores a removed run again.
+    ///
+    /// # Errors
+    ///
+    /// The index or the store cannot be used; the same call later completes the removal.
+    pub fn prune(&mut self, retention: &Retention, each: &mut dyn FnMut(Pruned)) -> Result<(), SharedError> {
+        self.runtime.block_on(prune::prune(&mut self.index, &self.store, retention, each))
     }
 
     /// Ids in the index that begin or end with `text`, a few at most.

@@ -85,6 +85,15 @@ impl Store {
         }
     }
 
+    /// Removes all files of a run, also those of earlier states and of pushes that were killed.
+    pub(crate) async fn remove(&self, shelf: Shelf, id: RunId) -> Result<(), SharedError> {
+        let key = format!("{}/{id}", shelf.word());
+        match self {
+            Self::Folder(folder) => folder.remove(&key),
+            Self::Bucket(bucket) => bucket.remove(&key).await,
+        }
+    }
+
     /// Makes a run's names durable.
     pub(crate) fn sync(&self, parcel: &Parcel) -> Result<(), SharedError> {
         match (self, parcel.files.first()) {

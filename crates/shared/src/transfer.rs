@@ -39,6 +39,8 @@ pub enum Outcome {
     Same,
     /// The other side has another run of that name. Neither was changed.
     Differs,
+    /// A prune has removed it from the shared archive.
+    Removed,
     /// Not copied, because it is damaged or a part of it is missing.
     Refused {
         /// Problem.
@@ -73,6 +75,9 @@ async fn push_one(
     id: RunId,
 ) -> Result<Outcome, SharedError> {
     let stored = index.sum_of(id).await?;
+    if stored.is_none() && index.is_removed(id, archive.header(id)?.bakeoff).await? {
+        return Ok(Outcome::Removed);
+    }
     if let Some(stored) = &stored {
         if archive.identity(id)?.is_some_and(|sum| sum == *stored) {
             return Ok(Outcome::Same);
@@ -96,11 +101,18 @@ async fn push_one(
         .try_collect::<()>()
         .await?;
     store.sync(&parcel)?;
-    // Another process may have stored another run of that name meanwhile.
+    // Another process may have stored another run of that name meanwhile, or removed it.
     let is_ours = match &stored {
-        None => index.add(&parcel).await? == parcel.sha256,
+        None => match index.add(&parcel).await? {
+            Some(sum) => sum == parcel.sha256,
+            None => return Ok(Outcome::Removed),
+        },
         Some(stored) => index.continue_with(&parcel, stored).await?,
     };
+    if !is_ours && index.is_removed(id, None).await? {
+        index.note_files(&parcel).await?;
+        return Ok(Outcome::Removed);
+    }
     Ok(if is_ours { moved(&parcel) } else { Outcome::Differs })
 }
 
@@ -133,7 +145,11 @@ pub(crate) async fn pull(
     for row in rows {
         let outcome = match pull_one(index, store, archive, &row).await {
             Ok(outcome) => outcome,
-            Err(error) => refused(error, index, store).await?,
+            Err(error) => match refused(error, index, store).await? {
+                // A prune was faster.
+                Outcome::Refused { .. } if index.is_removed(row.id, None).await? => Outcome::Removed,
+                outcome => outcome,
+            },
         };
         each(Transfer { id: Some(row.id), outcome });
     }
@@ -185,7 +201,11 @@ async fn pull_one(
 }
 
 /// Outcome of an error that lies in one run; other errors end the transfer.
-async fn refused(error: SharedError, index: &Index, store: &Store) -> Result<Outcome, SharedError> {
+pub(crate) async fn refused(
+    error: SharedError,
+    index: &Index,
+    store: &Store,
+) -> Result<Outcome, SharedError> {
     let is_of_one_run = match error.extent() {
         Extent::Run => true,
         Extent::Store => pair::is_intact(index, store).await,

@@ -148,7 +148,8 @@ enum Family {
 fn measured(plan: &plan::Plan, args: &Args, archive: &Archive) -> anyhow::Result<Family> {
     let mut told = Progress::default();
     let beside_others = args.alone.beside_others;
-    let options = Options { beside_others, wait: false, plan_file: None, id: None, trust: |_| false };
+    let options =
+        Options { beside_others, wait: false, plan_file: None, id: None, generator: None, trust: |_| false };
     let outcome = runner::run(plan, archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     let outcome = outcome.map_err(of_runner)?;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::time::Duration;
 
 use archive::Archive;
 use record::printable::printable;
+use record::quantity;
 use record::run::RunId;
 use serde_json::json;
-use shared::{Location, Outcome, Shared, SharedError, Transfer};
+use shared::{Location, Old, Outcome, Pruned, Retention, Shared, SharedError, Transfer};
 
 use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
@@ -54,6 +56,24 @@ enum Action {
         /// The shared archive
         with: String,
     },
+    /// List old runs and bake-offs of the shared archive, or remove them from it for all machines
+    #[command(
+        after_help = "A machine that has a removed run keeps it, and does not push it again.\n\nExamples:\n  bakeoff archive prune postgres://lab@db.lab/bakeoff,s3://lab/bakeoff --older-than 90d --keep release\n  bakeoff archive prune postgres://lab@db.lab/bakeoff,s3://lab/bakeoff --older-than 90d --keep release --yes"
+    )]
+    Prune {
+        /// The shared archive
+        from: String,
+        /// Age from which a run is old: the time since its push. A bake-off and its runs are as old as the
+        /// part that was pushed last
+        #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+        older_than: Duration,
+        /// Keep runs with this label, and bake-offs with such a run
+        #[arg(long, value_name = "KEY[=VALUE]", value_parser = kept_label)]
+        keep: Vec<(String, Option<String>)>,
+        /// Remove them; without it, the command only lists them
+        #[arg(long)]
+        yes: bool,
+    },
     /// Create the tables of the index, or change those of an earlier version
     #[command(
         after_help = "Examples:\n  bakeoff archive migrate postgres://lab@db.lab/bakeoff,s3://lab/bakeoff"
@@ -69,8 +89,21 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Action::Push { to, runs } => push(&location(to)?, runs, global, out),
         Action::Pull { from, runs } => pull(&location(from)?, runs, global, out),
         Action::Sync { with } => sync(&location(with)?, global, out),
+        Action::Prune { from, older_than, keep, yes } => {
+            let retention = Retention { age: *older_than, keep: keep.clone() };
+            prune(&location(from)?, &retention, *yes, global, out)
+        }
         Action::Migrate { to } => migrate(&location(to)?, global, out),
     }
+}
+
+/// Reads a label of the command line: a name, or a name with a value.
+fn kept_label(text: &str) -> Result<(String, Option<String>), String> {
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    if name.is_empty() {
+        return Err("expected KEY or KEY=VALUE".to_owned());
+    }
+    Ok((name.to_owned(), value.map(str::to_owned)))
 }
 
 /// Reads a location of the command line.
@@ -160,6 +193,8 @@ struct Counts {
     files: usize,
     bytes: u64,
     same: usize,
+    /// Runs that a prune has removed from the shared archive.
+    removed: usize,
     problems: Vec<(Option<RunId>, String)>,
 }
 
@@ -173,6 +208,7 @@ impl Counts {
                 self.bytes += bytes;
             }
             Outcome::Same => self.same += 1,
+            Outcome::Removed => self.removed += 1,
             Outcome::Differs => {
                 let what = "the other side has a different run of this name, or another state of this bake-off; \
                             neither was changed";
@@ -196,7 +232,7 @@ impl Counts {
             self.problems.iter().map(|(id, what)| json!({"run": id.map(|id| id.to_string()), "what": what}));
         json!({
             "moved": self.moved.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "files": self.files, "bytes": self.bytes, "same": self.same,
+            "files": self.files, "bytes": self.bytes, "same": self.same, "removed": self.removed,
             "problems": problems.collect::<Vec<_>>(),
         })
     }
@@ -206,11 +242,15 @@ impl Counts {
             let name = id.map_or_else(|| "index".to_owned(), |id| id.to_string());
             writeln!(out, "{name}: {}", printable(what))?;
         }
-        let Self { moved, files, bytes, same, problems } = self;
+        let Self { moved, files, bytes, same, removed, problems } = self;
         let (moved, problems) = (moved.len(), problems.len());
+        let pruned = match removed {
+            0 => String::new(),
+            removed => format!("{removed} were removed by `archive prune`; "),
+        };
         writeln!(
             out,
-            "{verb} {moved} runs and bake-offs ({files} files, {bytes} bytes); {same} were there; {problems} problems"
+            "{verb} {moved} runs and bake-offs ({files} files, {bytes} bytes); {same} were there; {pruned}{problems} problems"
         )
     }
 
@@ -280,6 +320,58 @@ fn sync(with: &Location, global: &Global, out: &mut dyn Write) -> anyhow::Result
     pushed.add_unreadable(&archive)?;
     shared.pull(&archive, None, &mut |transfer| pulled.add(transfer)).map_err(of_shared)?;
     print(&[("pushed", &pushed), ("pulled", &pulled)], global, out)
+}
+
+/// Lists or removes old runs.
+///
+/// - `is_real`: whether to remove them.
+fn prune(
+    from: &Location,
+    retention: &Retention,
+    is_real: bool,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let mut shared = Shared::open(from).map_err(of_shared)?;
+    let (mut old, mut left) = (Vec::new(), Vec::new());
+    if is_real {
+        let each = &mut |step| match step {
+            Pruned::Removed(removed) => old.push(removed),
+            Pruned::Left { id, what } => left.push((id, what)),
+        };
+        shared.prune(retention, each).map_err(of_shared)?;
+    } else {
+        old = shared.old(retention).map_err(of_shared)?;
+    }
+    if global.json {
+        let part = |old: &Old| {
+            let Old { id, pushed, rows, bytes, title } = old;
+            json!({"run": id.to_string(), "pushed": pushed, "rows": rows, "bytes": bytes, "title": title})
+        };
+        let problem = |(id, what): &(RunId, String)| json!({"run": id.to_string(), "what": what});
+        let document = json!({
+            "schema": "bakeoff.archive-prune/1", "is_removed": is_real,
+            "old": old.iter().map(part).collect::<Vec<_>>(),
+            "problems": left.iter().map(problem).collect::<Vec<_>>(),
+        });
+        print_json(out, &document)?;
+    } else {
+        for Old { id, pushed, rows, bytes, title } in &old {
+            let title = printable(title);
+            writeln!(out, "{id}  pushed {pushed}  {rows} runs and bake-offs  {bytes} bytes  {title}")?;
+        }
+        for (id, what) in &left {
+            writeln!(out, "{id}: its files are still in the store: {}", printable(what))?;
+        }
+        let sum = |of: fn(&Old) -> u64| old.iter().map(of).fold(0, u64::saturating_add);
+        let (rows, bytes) = (sum(|old| old.rows), sum(|old| old.bytes));
+        if is_real {
+            writeln!(out, "removed {rows} runs and bake-offs ({bytes} bytes); {} problems", left.len())?;
+        } else {
+            writeln!(out, "{rows} runs and bake-offs ({bytes} bytes) are old; --yes removes them")?;
+        }
+    }
+    Ok(if left.is_empty() { Exit::Good } else { Exit::Bad })
 }
 
 fn migrate(to: &Location, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {

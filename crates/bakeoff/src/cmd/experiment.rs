@@ -60,6 +60,7 @@ pub(crate) fn run(
         plan_file: None,
         wait: false,
         id: None,
+        generator: None,
         trust: |_| false,
     };
     let outcome = runner::experiment(plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));

@@ -40,6 +40,7 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
         wait: false,
         plan_file: None,
         id: None,
+        generator: None,
         trust: |_| false,
     };
     let mut told = Progress::default();

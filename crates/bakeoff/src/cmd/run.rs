@@ -1,5 +1,8 @@
 //! `bakeoff run` and `bakeoff resume`: a bake-off, from its plan to its verdict.
 
+#[cfg(feature = "fleet")]
+mod fleet;
+
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
@@ -46,6 +49,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "beside_others")]
     wait: bool,
 
+    #[cfg(feature = "fleet")]
+    #[command(flatten)]
+    nats: fleet::NatsOptions,
+
     /// The id of the new bake-off, which a queue has chosen
     #[arg(long = "as", value_name = "ID", hide = true)]
     id: Option<RunId>,
@@ -75,6 +82,10 @@ pub(crate) struct ResumeArgs {
     /// Wait while another measurement holds the machine, instead of refusing
     #[arg(long, conflicts_with = "beside_others")]
     wait: bool,
+
+    #[cfg(feature = "fleet")]
+    #[command(flatten)]
+    nats: fleet::NatsOptions,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -98,6 +109,10 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let plan = plan.with_gates(&args.gates).map_err(|why| Exit::Usage.with(format!("--gate: {why}")))?;
     args.outputs.check()?;
     let plan = if args.quick { plan.shortened() } else { plan };
+    #[cfg(feature = "fleet")]
+    if plan.fleet().is_some() {
+        args.nats.check()?;
+    }
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();
     told.before(&plan)?;
@@ -109,6 +124,10 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
         plan_file: None,
         wait: args.wait,
         id: args.id,
+        #[cfg(feature = "fleet")]
+        generator: Some(args.nats.fleet()),
+        #[cfg(not(feature = "fleet"))]
+        generator: None,
         trust: |_| false,
     };
     let mut viewers = Viewers::of(&archive);
@@ -142,6 +161,10 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
         plan_file: args.plan.clone(),
         wait: args.wait,
         id: None,
+        #[cfg(feature = "fleet")]
+        generator: Some(args.nats.fleet()),
+        #[cfg(not(feature = "fleet"))]
+        generator: None,
         trust: if args.trust { shown } else { asked },
     };
     let mut told = Progress::default();

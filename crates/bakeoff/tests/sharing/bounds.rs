@@ -94,6 +94,29 @@ fn an_endless_answer_takes_no_memory_and_no_disk() {
     }
 }
 
+#[test]
+fn an_endless_list_ends_a_removal_without_memory() {
+    let Some(two) = Two::start() else { return };
+    let id = measure(&two.here);
+    assert_eq!(two.push().code, Some(0));
+    let mark = fs::read_to_string(two.here.path("store/archive-id")).unwrap();
+    two.server.sql("UPDATE run SET pushed_at = now() - interval '100 days'");
+    let place = two.server.place("s3://lab");
+    let words = ["archive", "prune", place.as_str(), "--older-than", "90d", "--yes", "--json"];
+    let mut prune = two.here.command(&words);
+    let url = hostile(mark, |to| endless(to, "200 OK\r\nTransfer-Encoding: chunked", true));
+    prune.env("AWS_ENDPOINT_URL", url).env("AWS_DEFAULT_REGION", "us-east-1");
+    prune.env("AWS_ACCESS_KEY_ID", "lab").env("AWS_SECRET_ACCESS_KEY", "x");
+    let Watched { ended, most_kib } = watched(prune);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.out, ended.err);
+    assert_eq!(problems(&serde_json::from_str(&ended.out).unwrap())[0].0, id, "{}", ended.out);
+    assert!(most_kib < MEMORY_KIB_MAX, "{most_kib} KiB");
+    // The store that has the files loses them.
+    let words = ["archive", "prune", two.place.as_str(), "--older-than", "90d", "--yes"];
+    assert_eq!(two.here.run(&words).code, Some(0));
+    assert_eq!(tree(&two.here.path("store")).len(), 1);
+}
+
 /// Adds files to a stored run, and their names to its manifest; `change` is applied to each entry.
 fn add_files(run: &std::path::Path, files: &[(&str, &[u8])], change: fn(&mut Value)) {
     let manifest = run.join("manifest.json");

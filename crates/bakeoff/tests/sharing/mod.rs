@@ -4,6 +4,7 @@ mod bounds;
 mod faults;
 mod own;
 mod pair;
+mod prune;
 mod queries;
 
 use std::fs;

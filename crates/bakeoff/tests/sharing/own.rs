@@ -71,7 +71,7 @@ fn the_code_of_the_load_wins_over_that_of_the_push() {
 }
 
 /// A plan of two short trials.
-const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.n]\nvalues = [\"1\", \"2\"]\nreference = \"1\"\n\
+pub(super) const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.n]\nvalues = [\"1\", \"2\"]\nreference = \"1\"\n\
     level = \"whole-plot\"\n[design]\nblocks = 1\n[load]\ntarget = \"exec:true\"\nrate = \"max\"\n[phases]\n\
     warm-up = { min = \"20ms\" }\nmeasure = { time = \"100ms\", interval = \"100ms\" }\n[judge]\n\
     family = \"n vs reference\"\n";

@@ -10,6 +10,7 @@ use record::clock::{Clock as _, Monotonic};
 use super::office::{self, Conductor, Fleet, Member};
 use crate::clock::Offset;
 use crate::error::FleetError;
+use crate::meant::Sent;
 use crate::received::{self, Received};
 use crate::wire::{self, Beat, Hello, Order, Plan, Seal};
 
@@ -116,12 +117,18 @@ impl Conductor<'_> {
             path: "the stored requests of the log".into(),
             source: std::io::Error::other(text),
         })?;
+        let sent = if self.fleet.words.is_empty() {
+            Some(Sent::of(&self.fleet.meant.settings).map_err(FleetError::Unfit)?)
+        } else {
+            None
+        };
         let all: Vec<u32> = (0..self.fleet.agents).collect();
         for group in [&all[..1], &all[1..]] {
             let prepare = |index: &u32| {
                 let plan = Plan {
                     run: run.clone(),
                     words: self.fleet.words.clone(),
+                    settings: sent.clone(),
                     index: *index,
                     of: self.fleet.agents,
                     sha256: seal.of(*index),

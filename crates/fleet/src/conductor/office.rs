@@ -32,7 +32,7 @@ pub struct Fleet<'a> {
     pub agents: u32,
     /// Name of the run.
     pub run: String,
-    /// The command line of the load, from the program's name on.
+    /// The command line of the load, from the program's name on; without words, agents receive the settings.
     pub words: Vec<String>,
     /// Meaning of the command line on this machine.
     pub meant: Meant,

@@ -1,5 +1,6 @@
 //! The load itself: starts all agents at one moment, watches for lost ones, and takes their intervals.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
@@ -54,6 +55,7 @@ impl Conductor<'_> {
         let mut beats =
             self.client.subscribe(wire::beat(&run, "*")).await.map_err(|e| refused(e.to_string()))?;
         let measured_from_ns = self.arm(tell).await?;
+        let mut moments = self.moments(measured_from_ns);
         let (sender, mut stored) = mpsc::channel(STORED_MAX);
         let follower = tokio::spawn(follow(self.client.clone(), self.stream(), sender));
         let mut presence = Presence::new(self.members.len(), Monotonic.now_ns());
@@ -68,6 +70,9 @@ impl Conductor<'_> {
             tokio::select! {
                 biased;
                 Some(beat) = beats.next() => self.hear(&beat, &mut presence, tell),
+                () = until(moments.front()), if !moments.is_empty() => {
+                    moments.pop_front().iter().for_each(|(_, event)| tell(&Told::Load(event)));
+                }
                 Some(message) = stored.recv() => self.take(&message, &mut display, tell)?,
                 _ = tick.tick() => {
                     let is_away = presence.is_away(Monotonic.now_ns());
@@ -96,6 +101,10 @@ impl Conductor<'_> {
                 }
             }
         }
+        // The phase that began ends early.
+        moments.drain(..).filter(|_| Monotonic.now_ns() >= measured_from_ns).for_each(|(_, event)| {
+            tell(&Told::Load(&event));
+        });
         // What is in the stream already need not be read from the agents.
         while let Ok(Some(message)) = tokio::time::timeout(AGAIN * 4, stored.recv()).await {
             self.take(&message, &mut display, tell)?;
@@ -126,9 +135,16 @@ impl Conductor<'_> {
         let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
         let measured_from_ns = start_ns.saturating_add(lead);
         tell(&Told::Note(format!("{} agents start together", self.members.len())));
-        let begins = load::Event::PhaseStarts { phase: Phase::Measure, at_ns: measured_from_ns };
-        tell(&Told::Load(&begins));
         Ok(measured_from_ns)
+    }
+
+    /// The beginning and the planned end of the measured phase. Instruments on this machine begin and end
+    /// with it, not with the order to start.
+    fn moments(&self, measured_from_ns: u64) -> VecDeque<(u64, load::Event)> {
+        let time_ns = u64::try_from(self.fleet.meant.settings.time.as_nanos()).unwrap_or(u64::MAX);
+        let begins = load::Event::PhaseStarts { phase: Phase::Measure, at_ns: measured_from_ns };
+        let until_ns = measured_from_ns.saturating_add(time_ns);
+        VecDeque::from([(measured_from_ns, begins), (until_ns, load::Event::MeasureEnds)])
     }
 
     /// Sends the conductor a sign of life by the way of the agents'.
@@ -267,6 +283,12 @@ fn together(lines: &[Line], is_open: bool) -> Option<Progress> {
         errors: shown.iter().map(|shown| shown.errors).fold(0, u64::saturating_add),
         outage: shown.iter().any(|shown| shown.outage),
     })
+}
+
+/// Waits for a moment of this machine's clock.
+async fn until(moment: Option<&(u64, load::Event)>) {
+    let at_ns = moment.map_or(0, |(at_ns, _)| *at_ns);
+    tokio::time::sleep(Duration::from_nanos(at_ns.saturating_sub(Monotonic.now_ns()))).await;
 }
 
 /// Reads the stream from its first message on, however often the server goes away.

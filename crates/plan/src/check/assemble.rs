@@ -45,6 +45,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
             None => None,
         },
         load: parsed.load.whole()?,
+        fleet: parsed.fleet.map(|agents| agents.value),
         server: match parsed.server {
             Some(server) => Some(self::server(server, &parts.factors)?),
             None => None,

@@ -9,7 +9,7 @@ use record::missing::Maybe;
 use record::run::{Run, RunState};
 use record::verdict::Validity;
 
-use super::configuration::settings;
+use super::configuration::of_load;
 use super::disclosure::disclosure;
 use super::figures::percentile;
 use super::over_time::over_time;
@@ -438,7 +438,7 @@ fn checks(record: &LoadRecord) -> Section {
 fn closing(run: &Run, record: Option<&LoadRecord>) -> Section {
     let asked = record.map_or_else(Vec::new, |record| {
         let server = record.server_version.clone().unwrap_or_else(|m| format!("unknown: {m}"));
-        [("server", server)].into_iter().chain(settings(&record.settings)).collect()
+        [("server", server)].into_iter().chain(of_load(record)).collect()
     });
     let calibration = Block::List(cited(&run.environment.calibration));
     disclosure(&run.header, &run.environment, asked, vec![calibration])

@@ -241,6 +241,7 @@ impl Arm {
             missing: BTreeMap::new(),
             flags,
             throttled,
+            release: None,
             turns: Some(record::turns::Turns {
                 count: self.turns,
                 slice: slices.slice,

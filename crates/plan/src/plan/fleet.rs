@@ -1,0 +1,100 @@
+//! The load of a fleet: agents generate it together.
+
+use std::path::Path;
+
+use record::arrivals::Arrivals;
+use record::load::LoadSettings;
+
+use super::Plan;
+
+impl Plan {
+    /// Number of agents that generate the load; `None` if this machine does.
+    pub fn fleet(&self) -> Option<u32> {
+        self.fleet
+    }
+
+    /// Reasons that a fleet cannot generate the load of the plan: expected text of each.
+    pub(crate) fn no_fleet(&self, agents: u32) -> Vec<String> {
+        let mut refused: Vec<String> = Vec::new();
+        let mut refuse = |is: bool, expected: &str| {
+            if is {
+                refused.push(expected.to_owned());
+            }
+        };
+        refuse(self.slices.is_some(), "`design.mode = \"series\"`: the load of a fleet takes no turns");
+        refuse(
+            self.warmup.is_judged(),
+            "no `phases.warm-up.judge`: the warm-up of a fleet has a fixed length",
+        );
+        refuse(
+            self.rate_to_find().is_some(),
+            "`load.rate` as a number or \"max\": rates are found with one generator",
+        );
+        refuse(self.load.script.is_some(), "no `load.script`: agents run no scripts");
+        let first = self.trials().into_iter().filter(|trial| trial.block == 1);
+        let all: Vec<LoadSettings> =
+            first.map(|trial| self.load_settings(&trial, Path::new("/scratch"))).collect();
+        let is_local = |settings: &LoadSettings| matches!(settings.target.scheme(), "exec" | "dd" | "sqlite");
+        refuse(all.iter().any(is_local), "a server that other machines can reach: not exec:, dd: or sqlite:");
+        let is_recorded = |settings: &LoadSettings| {
+            settings.pace.as_open().is_some_and(|open| matches!(open.arrivals, Arrivals::File(_)))
+        };
+        refuse(all.iter().any(is_recorded), "no recorded `load.arrivals`");
+        let least = all.iter().map(|settings| settings.threads).min().unwrap_or(agents);
+        if least < agents {
+            refused.push(format!("at most {least}, the threads of a cell: each agent needs one"));
+        }
+        refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Plan;
+
+    const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.rate]\nvalues = [\"max\", \"500\"]\n\
+        level = \"sub-plot\"\n[design]\nblocks = 1\n[load]\ntarget = \"null:\"\nrate = \"{rate}\"\n\
+        threads = 4\n[fleet]\nagents = 4\n[phases]\nmeasure = { time = \"2s\" }\n";
+
+    fn read(text: &str) -> Result<Plan, String> {
+        crate::read(text, "t.toml").map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn a_plan_names_its_fleet() {
+        let plan = read(PLAN).unwrap();
+        assert_eq!(plan.fleet(), Some(4));
+        assert!(plan.notes().iter().any(|note| note.text.contains("a fleet of 4 generates the load")));
+        let listed =
+            plan.resolved().iter().find(|key| key.key == "fleet.agents").map(|key| key.value.as_str());
+        assert_eq!(listed, Some("4"));
+        assert_eq!(read(&PLAN.replace("[fleet]\nagents = 4\n", "")).unwrap().fleet(), None);
+    }
+
+    /// The unkind truth: each of these would be measured as something else, or would fail in every trial.
+    #[test]
+    fn what_a_fleet_cannot_generate_is_refused() {
+        for (from, to, says) in [
+            ("threads = 4", "threads = 3", "at most 3, the threads of a cell"),
+            ("agents = 4", "", "`agents`"),
+            ("agents = 4", "agents = 0", "from 1 to 1000"),
+            ("agents = 4", "agents = 4\nroles = 1", "`roles`"),
+            ("null:", "exec:true", "that other machines can reach"),
+            ("null:", "sqlite:{scratch}/x.db", "that other machines can reach"),
+            (
+                "[phases]",
+                "[phases]\nwarm-up = { min = \"1s\", max = \"9s\", judge = [\"throughput\"] }",
+                "no `phases.warm-up.judge`",
+            ),
+        ] {
+            let text = PLAN.replace(from, to);
+            assert_ne!(text, PLAN);
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(says), "{from} -> {to}: {error}");
+        }
+        let shares = PLAN
+            .replace("[factors.rate]\nvalues = [\"max\", \"500\"]\nlevel = \"sub-plot\"\n", "")
+            .replace("\"{rate}\"", "[\"50%\"]");
+        assert!(read(&shares).unwrap_err().contains("rates are found with one generator"));
+    }
+}

@@ -1,0 +1,59 @@
+//! Generation of a trial's load: here, or by a fleet, which the caller brings along.
+
+use load::{LoadError, Stop};
+use record::load::{LoadRecord, LoadSettings};
+use record::run::RunId;
+
+use crate::Event;
+
+/// To be called once the record of a load is stored, or is not wanted: only then may agents remove what they
+/// keep.
+pub type Release = Box<dyn FnOnce()>;
+
+/// The load of one trial.
+#[derive(Debug)]
+pub struct Order<'a> {
+    /// Id of the trial's run.
+    pub run: RunId,
+    /// Number of agents.
+    pub agents: u32,
+    /// Settings of the whole load.
+    pub settings: &'a LoadSettings,
+    /// Ends the load early.
+    pub stop: &'a Stop,
+}
+
+/// A fleet that generates the load of trials.
+pub trait Generator: std::fmt::Debug + Send + Sync {
+    /// Generates the load of a trial, and tells of it by [`Event::Load`] and [`Event::Note`].
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] if nothing was measured. A lost agent is not an error: the record is INVALID.
+    fn generate(
+        &self,
+        order: &Order<'_>,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(LoadRecord, Release), LoadError>;
+}
+
+/// Generates the load of a trial.
+///
+/// - `agents`: number of agents; `None` if this process generates the load.
+pub(crate) fn generate(
+    generator: Option<&dyn Generator>,
+    agents: Option<u32>,
+    (run, settings, stop): (RunId, &LoadSettings, &Stop),
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> (Result<LoadRecord, LoadError>, Option<Release>) {
+    let Some(agents) = agents else {
+        let with = load::Attachments::default();
+        let record = load::run_with(settings, &with, stop, &mut |told| on_event(&Event::Load(told)));
+        return (record, None);
+    };
+    let generator = generator.expect("a plan with a fleet was refused without one");
+    match generator.generate(&Order { run, agents, settings, stop }, on_event) {
+        Ok((record, release)) => (Ok(record), Some(release)),
+        Err(error) => (Err(error), None),
+    }
+}
