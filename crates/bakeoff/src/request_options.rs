@@ -60,7 +60,13 @@ pub(crate) struct RequestOptions {
     headers: Vec<String>,
 
     /// Body of a web request
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     body: String,
 
     /// Expected status of a web request [default: any below 400]

@@ -334,7 +334,8 @@ fn a_hook_that_fails_after_a_lost_connection_loses_no_rows() {
     let never = text.replace("if calls < 3", "if true");
     let pace = support::jittered(50.0);
     let long = LoadSettings { events_max: None, time: Duration::from_secs(2), pace, ..script("", &never, 1) };
-    let record = try_run(&LoadSettings { target: settings.target, prepare: PreparePolicy::Never, ..long }).unwrap();
+    let record =
+        try_run(&LoadSettings { target: settings.target, prepare: PreparePolicy::Never, ..long }).unwrap();
     let check = record.verdict.checks.iter().find(|check| check.name == "thread-done");
     assert!(record.counts.done > 0 && check.is_some_and(|check| !check.ok), "{:?}", record.counts);
 }

@@ -309,7 +309,9 @@ mod tests {
     #[test]
     fn unique_numbers_of_a_range_are_all_of_it() {
         let unique = Unique::new(&mut Random::of(3, 3));
-        for (from, to) in [(0, 0), (u32::MAX, u32::MAX), (5, 6), (7, 56), (1, 10_000), (0, 65_535), (9, 65_545)] {
+        for (from, to) in
+            [(0, 0), (u32::MAX, u32::MAX), (5, 6), (7, 56), (1, 10_000), (0, 65_535), (9, 65_545)]
+        {
             let mut rounds = Vec::new();
             for _ in 0..2 {
                 let round: Vec<u32> = (from..=to).map(|_| unique.draw_within(from, to)).collect();

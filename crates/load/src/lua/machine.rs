@@ -21,7 +21,7 @@ const INSTRUCTIONS: u32 = 1_000;
 /// Message of an instruction of code that is to end.
 const STOPPED: &str = "the event does not end if its statements are only checked";
 
-/// Modes of `luajit.h` for the whole engine: compile no more; and forget what is compiled.
+// Modes of `luajit.h` for the whole engine: it compiles no more, and forgets its compiled code.
 const MODE_OFF: c_int = 0;
 const MODE_FLUSH: c_int = 0x0200;
 
@@ -62,6 +62,13 @@ impl Machine {
             lua.set_global_hook(always, |_, _| Err(mlua::Error::runtime(STOPPED)))?;
             Err(mlua::Error::runtime(STOPPED))
         })
+    }
+
+    /// Ends the effect of [`Self::stop_if`]; finalizers run without it.
+    pub(crate) fn stop_no_more(&self) {
+        self.lua().remove_global_hook();
+        // SAFETY: the state is not in use.
+        unsafe { ffi::lua_sethook(self.state, None, 0, 0) }
     }
 
     /// Whether [`Self::stop_if`] has ended the script's code.

@@ -250,7 +250,7 @@ impl State {
             return Ended::Failed(of_lua(error));
         }
         let ended = self.run_event(thread);
-        self.machine.lua().remove_global_hook();
+        self.machine.stop_no_more();
         ended
     }
 

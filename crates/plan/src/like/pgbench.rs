@@ -208,7 +208,8 @@ fn url_target(url: &str, said: &Said, given: &Given<'_>, draft: &mut Draft) -> R
     // A part of the URL, or the option or variable, if no parameter of the URL has it.
     let part = |part: &str, parameter: &str, option: &str, variable: &str| {
         let has_parameter = parameters.iter().any(|pair| pair.split('=').next() == Some(parameter));
-        let other = || given.value(option).or_else(|| said.variable(variable)).filter(|text| !text.is_empty());
+        let other =
+            || given.value(option).or_else(|| said.variable(variable)).filter(|text| !text.is_empty());
         if part.is_empty() && !has_parameter { (true, other()) } else { (false, None) }
     };
     let user = match part(user, "user", "username", "PGUSER") {

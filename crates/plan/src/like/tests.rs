@@ -135,7 +135,10 @@ fn parts_that_a_url_of_pgbench_lacks_are_those_of_options_and_variables() {
         (format!("{all} postgres://u@[::1]/d"), "u:p%20w@[::1]:7/d?options=-cjit%3Doff"),
         (format!("{all} postgres://u@[::1]:1/d"), "u:p%20w@[::1]:1/d?options=-cjit%3Doff"),
         (format!("{all} 'postgres://u@/d?host=/tmp'"), "u:p%20w@/d?host=/tmp&port=7&options=-cjit%3Doff"),
-        (format!("{all} 'postgres://u@/d?host=/tmp&port=5'"), "u:p%20w@/d?host=/tmp&port=5&options=-cjit%3Doff"),
+        (
+            format!("{all} 'postgres://u@/d?host=/tmp&port=5'"),
+            "u:p%20w@/d?host=/tmp&port=5&options=-cjit%3Doff",
+        ),
         ("PGPASSWORD=x pgbench -p 8 postgres://u@h".to_owned(), "u:x@h:8/u"),
         ("pgbench -h /tmp postgres:///d".to_owned(), "%2Ftmp/d"),
         ("pgbench postgres://u@/d".to_owned(), "u@%2Fvar%2Frun%2Fpostgresql/d"),
