@@ -68,7 +68,7 @@ impl Machine {
     pub(crate) fn stop_no_more(&self) {
         self.lua().remove_global_hook();
         // SAFETY: the state is not in use.
-        unsafe { ffi::lua_sethook(self.state, None, 0, 0) }
+        unsafe { ffi::lua_sethook(self.state, None, 0, 0) };
     }
 
     /// Whether [`Self::stop_if`] has ended the script's code.
