@@ -360,9 +360,7 @@ fn a_look_ends_though_the_script_catches_each_error() {
              function event() {waits} end"
         );
         let settings = LoadSettings { prepare: PreparePolicy::Auto, ..script(&server.url(), &text, 5) };
-        let begun = std::time::Instant::now();
-        assert_eq!(try_run(&settings).unwrap().counts.done, 5);
-        assert!(begun.elapsed() < Duration::from_secs(30), "{waits}");
+        assert_eq!(try_run(&settings).unwrap().counts.done, 5, "{waits}");
     }
     let text = "function prepare() error('not called') end
         function thread_init() con = sysbench.sql.driver():connect() end

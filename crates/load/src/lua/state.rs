@@ -4,9 +4,10 @@ use std::path::Path;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mlua::{Function, LightUserData, Lua, Table, Value};
+use record::clock::{Clock as _, Monotonic};
 
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::lua::calls::{ADDRESSES, Calls};
@@ -15,6 +16,7 @@ use crate::lua::link::DRY_STATEMENTS_MAX;
 use crate::lua::machine::Machine;
 use crate::lua::options::{Declared, Kind, OptionValue, OptionValues, usual};
 use crate::lua::program::{Failed, Modules, Output, Program, named_forms};
+use crate::schedule::clock::to_ns;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -244,8 +246,8 @@ impl State {
     pub(crate) fn run_dry_event(&mut self, thread: usize) -> Ended {
         self.calls.context.is_dry = true;
         let sent = Rc::clone(&self.calls.context.dry_statements);
-        let begun = Instant::now();
-        let is_over = move || sent.get() > DRY_STATEMENTS_MAX || begun.elapsed() > DRY_TIME_MAX;
+        let end_ns = Monotonic.now_ns() + to_ns(DRY_TIME_MAX);
+        let is_over = move || sent.get() > DRY_STATEMENTS_MAX || Monotonic.now_ns() > end_ns;
         if let Err(error) = self.machine.stop_if(is_over) {
             return Ended::Failed(of_lua(error));
         }

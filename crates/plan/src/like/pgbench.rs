@@ -192,11 +192,14 @@ fn usual_host(draft: &mut Draft) -> &'static str {
 
 /// The server of a URL. The options and the variables apply to the parts that the URL lacks.
 fn url_target(url: &str, said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
-    let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
+    // The login ends where `Target` masks it.
+    let authority_end = url.find(['/', '?']).unwrap_or(url.len());
+    let at = url[..authority_end].rfind('@').or_else(|| url.rfind('@'));
+    let (login, rest) = at.map_or(("", url), |at| (&url[..at], &url[at + 1..]));
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let mut parameters: Vec<String> =
         parameters.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
-    let (authority, database) = place.split_once('/').unwrap_or((place, ""));
-    let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (host, database) = place.split_once('/').unwrap_or((place, ""));
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let (host, port) = match host.rfind(':') {
         Some(at) if !host[at..].contains(']') => (&host[..at], &host[at + 1..]),
@@ -235,11 +238,9 @@ fn url_target(url: &str, said: &Said, given: &Given<'_>, draft: &mut Draft) -> R
     if user.is_none() || database.is_none() {
         draft.differs("user", USUAL_USER);
     }
-    let login = match (user, password) {
-        (None, None) => String::new(),
-        (user, None) => format!("{}@", user.unwrap_or_default()),
-        (user, Some(password)) => format!("{}:{password}@", user.unwrap_or_default()),
-    };
+    let at = if user.is_some() || password.is_some() { "@" } else { "" };
+    let password = password.map(|password| format!(":{password}")).unwrap_or_default();
+    let login = format!("{}{password}{at}", user.unwrap_or_default());
     let port = match (port, other_port) {
         ("", Some(other)) if host.is_empty() => {
             parameters.push(format!("port={other}"));

@@ -53,6 +53,8 @@ fn no_password_is_shown() {
         ),
         ("PGPASSWORD=geheim1 pgbench -U u db", &["geheim1"]),
         ("pgbench 'postgresql://u:geheim1@h/db'", &["geheim1"]),
+        ("PGUSER=pu PGPASSWORD=geheim1 pgbench -U ou 'postgresql://u:geheim1/x@h/db'", &["geheim1"]),
+        ("PGPASSWORD=geheim1 pgbench postgresql://u@h/db", &["geheim1"]),
         ("memtier_benchmark -a geheim1", &["geheim1"]),
         ("memtier_benchmark --uri redis://u:geheim1@h", &["geheim1"]),
         ("hey -a u:geheim1 http://h/", &["geheim1"]),
