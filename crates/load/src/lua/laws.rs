@@ -320,7 +320,7 @@ mod tests {
                 rounds.push(round);
             }
             assert_eq!(rounds[0], rounds[1]);
-            // Neighbours are apart as random ones are: a third of the range in the mean.
+            // Neighbours are apart as random ones are: a third of the range on average.
             if to - from > 1_000 {
                 let steps = rounds[0].windows(2).map(|two| f64::from(two[0].abs_diff(two[1])));
                 let mean = steps.sum::<f64>() / f64::from(to - from);

@@ -43,7 +43,8 @@ impl Machine {
         Self { lua: Some(lua), state, is_stopped: Rc::default() }
     }
 
-    /// Ends the script's code soon after `is_over` is true: each further instruction fails, also after a `pcall`.
+    /// Ends the script's code soon after `is_over` is true: each further instruction fails, also after a
+    /// `pcall`.
     pub(crate) fn stop_if(&self, is_over: impl Fn() -> bool + 'static) -> mlua::Result<()> {
         // SAFETY: the state is not in use. Compiled code calls no hook.
         unsafe {

@@ -241,8 +241,8 @@ impl State {
         }
     }
 
-    /// Runs one event whose statements are only checked. The script may wait for rows that never come, and catch
-    /// each error: Lua itself ends the event then.
+    /// Runs one event; its statements are only checked. The script may wait for rows that never come, and
+    /// catch each error: Lua itself ends the event then.
     pub(crate) fn run_dry_event(&mut self, thread: usize) -> Ended {
         self.calls.context.is_dry = true;
         let sent = Rc::clone(&self.calls.context.dry_statements);

@@ -52,8 +52,8 @@ pub(crate) fn open(program: &Arc<Program>, cut: &Cut) -> Result<Box<dyn Connecti
     Ok(Box::new(ScriptWorker { program, state: Some(state), thread, is_over: false, is_cut: cut.is_cut() }))
 }
 
-/// Reconnects, and tells the script that its event begins again. If a statement of the script fails meanwhile,
-/// the next try has other connections.
+/// Reconnects, and tells the script that its event begins again. If a statement of the script fails
+/// meanwhile, the next try has other connections.
 fn resume(program: &Program, state: &mut State) -> Result<(), Failure> {
     state.calls.revive()?;
     state.restart().map_err(|error| {
