@@ -69,8 +69,8 @@ impl Draft {
 
     /// Adds an option with the contents of a file, with a remark on the printed line.
     pub(super) fn file(&mut self, name: &str, path: &str) {
-        let text = "--like sends the file unchanged; in the printed line, a shell removes the file's last line breaks, \
-                    and bakeoff replaces `${...}`";
+        let text = "--like sends the file unchanged; in the printed line, a shell removes the file's last line \
+                    breaks, and bakeoff replaces `${...}`";
         self.differs(path, text);
         self.flag(name);
         self.options.push(Word::File(PathBuf::from(path)));
