@@ -34,7 +34,12 @@ MEANT = {
     r"connection creation failed": "a load on a server that cannot be reached does not begin",
 }
 SHIM = r'''
-import os, re, subprocess, sys, tempfile
+import os, re, subprocess, sys, tempfile, traceback
+def broken(*error):
+    traceback.print_exception(*error)
+    sys.stderr.flush()
+    os._exit(70)
+sys.excepthook = broken
 words = sys.argv[1:]
 general = {"threads": "1", "events": "0", "time": "10"}
 ours, target, positional, given = [], None, [], []
@@ -70,7 +75,7 @@ if not positional or positional[0] == "-":
 script, command = positional[0], (positional[1:] or [None])[0]
 if len(positional) > 2:
     print("Unrecognized command line argument: " + positional[2])
-    sys.exit(1)
+    sys.exit(2)
 if script in ("cpu", "fileio", "memory", "mutex", "threads"):
     print("not applicable: built-in test")
     sys.exit(80)
@@ -118,7 +123,10 @@ done = subprocess.run(line + ours, stdout=subprocess.PIPE, stderr=subprocess.STD
 sys.stdout.write("".join(line for line in done.stdout.splitlines(True) if not re.match(OURS, line)))
 if host == "non-existing" and done.returncode == 2 and "cannot resolve the host" in done.stdout:
     sys.exit(0)
-sys.exit(1 if done.returncode not in (0, 3) else 0)
+if done.returncode < 0:
+    print(f"bakeoff was ended by signal {-done.returncode}")
+code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+sys.exit({0: 0, 3: 0, 1: 70}.get(code, code))
 '''
 
 
@@ -188,10 +196,11 @@ def session(path, environment, folder):
             lines.append(line)
     for (command, expected), (printed, status) in zip(found, outputs):
         yield command, expected, printed, status
+    # `set -e` of an included file ends the shell with its first command that fails. The commands after it do not run.
+    status = done.returncode
     for command, expected in found[len(outputs):]:
-        # `set -e` of an included file ends the shell with its first command that fails.
-        yield command, expected, lines, None
-        lines = []
+        yield command, expected, lines, status
+        lines, status = [], None
 
 
 def judge(command, expected, found, status):
@@ -200,6 +209,8 @@ def judge(command, expected, found, status):
     expected = expected[:-1] if status_line else expected
     if "--help" in command or "--unknown" in command:
         return "n/a", "help of sysbench's own program", []
+    if status is None:
+        return "failed", "not run", ["- not run: the shell had ended"]
     if any(line.startswith("not applicable:") for line in found) or wanted == 80:
         reason = next((line for line in found if line.startswith("not applicable:")), "not applicable: skipped there too")
         return "n/a", reason.split(": ", 1)[1], []
@@ -218,7 +229,8 @@ def judge(command, expected, found, status):
             differ += ["+ " + line for line in own[at:here]]
             at = here + 1
     differ += ["+ " + line for line in own[at:]]
-    if wanted != 0 and status != 0:
+    # Ours for a wrong command line or script, and for an error of the server or the script. Others are crashes.
+    if wanted != 0 and status in (2, 5):
         # A message of sysbench's program about an error: ours has other words, and the same outcome.
         differ = [line for line in differ if not re.match(r"- (FATAL|invalid option|Unknown command|'.*' test does not|The '.*' test)", line)]
         differ = [line for line in differ if not line.startswith("+ ")]
@@ -292,5 +304,28 @@ def main():
     print(f"{'all':36} {sums['passed']:>6} {sums['failed']:>6} {sums['n/a']:>4}")
     sys.exit(1 if sums["failed"] else 0)
 
+def check_itself():
+    """The verdicts on commands of which the outcome is known."""
+    help_of = "help of sysbench's own program"
+    for command, expected, found, status, verdict in [
+        ("sysbench a.lua run", ["x"], ["x"], 0, "passed"),
+        ("sysbench a.lua run", ["x"], ["y"], 0, "failed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], ["no such thing"], 2, "passed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], ["no such thing"], 5, "passed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], [], 0, "failed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], [], None, "failed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], [], 70, "failed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], [], 101, "failed"),
+        ("sysbench a.lua run", ["FATAL: no", "[1]"], [], 139, "failed"),
+        ("sysbench a.lua run", [], [], None, "failed"),
+        ("sysbench a.lua run", ["x"], ["not applicable: " + help_of], 80, "n/a"),
+        ("sysbench --help", ["x"], [], 0, "n/a"),
+    ]:
+        found_verdict = judge(command, expected, found, status)
+        if found_verdict[0] != verdict:
+            sys.exit(f"check-sysbench: {expected}, {found}, {status}: {found_verdict}, expected {verdict}")
 
-main()
+
+check_itself()
+if sys.argv[1:] != ["--itself"]:
+    main()

@@ -117,25 +117,27 @@ fn merged(asked: &Asked, translation: &Translation) -> anyhow::Result<Vec<String
     let has = |name: &str| subcommand.zip(matches).is_some_and(|(c, m)| is_given(c, m, name));
     let has_target = matches.is_some_and(|m| m.try_get_one::<String>("target").is_ok_and(|t| t.is_some()));
     let mut words = asked.before.clone();
-    let mut translated = translation.words.iter().peekable();
+    let mut translated = translation.words.iter();
     while let Some(word) = translated.next() {
         let text = text_of(word)?;
-        let is_replaced = match (word, text.strip_prefix("--")) {
-            (Word::Target(_), _) => has_target,
-            (Word::Plain(_), Some(name)) => has(name),
-            _ => false,
-        };
+        let option = text.strip_prefix("--").filter(|_| matches!(word, Word::Plain(_)));
+        let is_replaced = option.map_or(has_target && matches!(word, Word::Target(_)), has);
+        // A value may begin as an option does.
+        let has_value = option.zip(subcommand).is_some_and(|(name, command)| takes_value(command, name));
+        let value = if has_value { translated.next() } else { None };
         if !is_replaced {
             words.push(text);
-        } else if !matches!(word, Word::Target(_)) {
-            // The value of a replaced option.
-            while translated.next_if(|next| !matches!(next, Word::Plain(t) if t.starts_with("--"))).is_some()
-            {
-            }
+            words.extend(value.map(text_of).transpose()?);
         }
     }
     words.extend(asked.beside.iter().cloned());
     Ok(words)
+}
+
+/// Whether the option has a value in the next word.
+fn takes_value(command: &clap::Command, name: &str) -> bool {
+    let argument = command.get_arguments().find(|a| a.get_long() == Some(name));
+    argument.is_some_and(|a| a.get_action().takes_values())
 }
 
 /// Text of a word; of a file, its contents, in which `${` has no meaning.
@@ -295,6 +297,25 @@ mod tests {
             merged_with("hey -m POST -d 'a b' http://h/", "--body|x|--header|A: b|--timeout=1s|--method|PUT"),
             "bakeoff|load|http://h/|--connections|50|--retry|0|--events|200|--warmup|0s|--body|x|--header|A: b|--timeout=1s|--method|PUT"
         );
+    }
+
+    #[test]
+    fn a_value_may_begin_as_an_option_does() {
+        for (line, beside, value) in [
+            ("hey -m POST -d '--b1' http://h/", "", "|--body|--b1|"),
+            ("hey -m POST -d '--b1' http://h/", "--time|5s", "|--body|--b1|"),
+            // The value has the name of an option that is replaced.
+            ("hey -m POST -d '--time' http://h/", "--time|5s", "|--body|--time|"),
+            ("memtier_benchmark --command '--x'", "", "|--command|--x@1|"),
+        ] {
+            let merged = format!("{}|", merged_with(line, beside));
+            assert!(merged.contains(value), "{line}: {merged}");
+            let words = merged.split('|').filter(|word| !word.is_empty()).map(OsString::from);
+            let read = Cli::read_from(&words.collect::<Vec<_>>());
+            assert!(read.is_ok(), "{merged}: {:?}", read.err());
+        }
+        let merged = merged_with("hey -m POST -d '--b1' http://h/", "--body|x");
+        assert!(merged.ends_with("|--body|x") && !merged.contains("--b1"), "{merged}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) struct DataOptions {
     scripts: Vec<ScriptFile>,
 
     /// Set a variable of the scripts
-    #[arg(long = "define", value_name = "NAME=VALUE", value_parser = define)]
+    #[arg(long = "define", value_name = "NAME=VALUE", allow_hyphen_values = true, value_parser = define)]
     defines: Vec<(String, String)>,
 
     /// Tables of the data set

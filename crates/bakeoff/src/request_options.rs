@@ -44,7 +44,7 @@ pub(crate) struct RequestOptions {
 
     /// Send this command to Redis instead of reading and writing values, as in `ZADD board ${random(1, 100)}
     /// ann`; with several commands, each event sends one, drawn by weight
-    #[arg(long = "command", value_name = "TEXT[@WEIGHT]")]
+    #[arg(long = "command", value_name = "TEXT[@WEIGHT]", allow_hyphen_values = true)]
     commands: Vec<String>,
 
     /// Check everything that is read against the expected contents
@@ -60,7 +60,13 @@ pub(crate) struct RequestOptions {
     headers: Vec<String>,
 
     /// Body of a web request
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
     body: String,
 
     /// Expected status of a web request [default: any below 400]

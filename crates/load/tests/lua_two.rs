@@ -269,3 +269,174 @@ fn a_report_has_the_events_in_progress_and_those_that_wait() {
         }
     }
 }
+
+/// A statement of `before_restart_event` fails as one of an event: with its connection, or alone.
+#[test]
+fn a_failed_hook_fails_its_event_and_the_load_continues() {
+    let Some(server) = MariaDb::start() else { return };
+    let text = "function thread_init() con = sysbench.sql.driver():connect(); n, calls = 0, 0 end
+        function event()
+          n = n + 1
+          if n % 5 == 3 then con:query(\"SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213\") end
+          con:query('SELECT 1')
+        end
+        function sysbench.hooks.before_restart_event()
+          calls = calls + 1
+          if calls == 1 then con:query('KILL CONNECTION_ID()') end
+          if calls == 3 then con:query('SELECT 1 FROM missing') end
+        end
+        function thread_done() assert(calls >= 6 and n > 20, calls .. ' calls, ' .. n .. ' tries') end";
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), text, 20) };
+    let record = try_run(&settings).unwrap();
+    support::assert_books(&record);
+    let about = format!("{:?} {:?} {:?}", record.counts, record.errors, record.error_samples);
+    assert_eq!((record.counts.done, record.counts.failed), (19, 1), "{about}");
+    assert_eq!((record.errors.connection, record.errors.application), (1, 1), "{about}");
+    // An error of the script itself ends the load.
+    let own = text.replace("SELECT 1 FROM missing')", "' .. nil)");
+    let error = try_run(&script(&server.url(), &own, 20)).unwrap_err().to_string();
+    assert!(error.contains("own.lua:10: attempt to concatenate"), "{error}");
+}
+
+/// The hook fails on the new connections: the rows that events have collected wait for the next one.
+#[test]
+fn a_hook_that_fails_after_a_lost_connection_loses_no_rows() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut own = server.connect("app", Some(PASSWORD), "bench");
+    own.query_drop("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    let text = "function thread_init()
+          con = sysbench.sql.driver():connect()
+          con:bulk_insert_init('INSERT INTO t VALUES')
+          n, calls = 0, 0
+        end
+        function event()
+          n = n + 1
+          con:bulk_insert_next('(' .. n .. ')')
+          if n == 5 then con:query('KILL CONNECTION_ID()') end
+        end
+        function sysbench.hooks.before_restart_event()
+          calls = calls + 1
+          if calls < 3 then con:query(calls == 1 and 'SELECT 1 FROM missing' or 'KILL CONNECTION_ID()') end
+        end
+        function thread_done()
+          con:bulk_insert_done()
+          assert(calls == 3, calls)
+        end";
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), text, 20) };
+    let record = try_run(&settings).unwrap();
+    let about = format!("{:?} {:?} {:?}", record.counts, record.errors, record.error_samples);
+    assert_eq!((record.counts.done, record.counts.failed), (20, 0), "{about}");
+    // The fifth event has added a row in each of its two tries.
+    assert_eq!(number(&server, "SELECT COUNT(*) FROM t"), 21, "{about}");
+    let check = record.verdict.checks.iter().find(|check| check.name == "thread-done");
+    assert!(check.is_none_or(|check| check.ok), "{check:?}");
+    // The hook never succeeds: the rows of the events before are lost, and the record says so.
+    let never = text.replace("if calls < 3", "if true");
+    let pace = support::jittered(50.0);
+    let long = LoadSettings { events_max: None, time: Duration::from_secs(2), pace, ..script("", &never, 1) };
+    let record =
+        try_run(&LoadSettings { target: settings.target, prepare: PreparePolicy::Never, ..long }).unwrap();
+    let check = record.verdict.checks.iter().find(|check| check.name == "thread-done");
+    assert!(record.counts.done > 0 && check.is_some_and(|check| !check.ok), "{:?}", record.counts);
+}
+
+/// Loops that wait for rows, or for anything else that the look does not bring about.
+#[test]
+fn a_look_ends_though_the_script_catches_each_error() {
+    let Some(server) = MariaDb::start() else { return };
+    for waits in [
+        "local function try() return con:query_row('SELECT 1') + 1 end repeat local ok = pcall(try) until ok",
+        // The fields of a result without rows.
+        "local rs = con:query('SELECT 1') assert(rs.nrows <= 1 and rs.nfields <= 1) rs:fetch_all() rs:free()",
+        "local try = coroutine.wrap(function() while true do
+           pcall(con.query, con, 'SELECT 1') coroutine.yield(sysbench.tid == nil) end end)
+         repeat until try() or con:query_row('SELECT 1')",
+        "local st = con:prepare('SELECT 1')
+         while not pcall(function() return st:execute():fetch_row()[1] end) do end",
+    ] {
+        let text = format!(
+            "function prepare() error('not called') end
+             function thread_init() con = sysbench.sql.driver():connect() end
+             function event() {waits} end"
+        );
+        let settings = LoadSettings { prepare: PreparePolicy::Auto, ..script(&server.url(), &text, 5) };
+        assert_eq!(try_run(&settings).unwrap().counts.done, 5, "{waits}");
+    }
+    let text = "function prepare() error('not called') end
+        function thread_init() con = sysbench.sql.driver():connect() end
+        function event() if not con:query_row('SELECT 1') then while true do end end end";
+    let settings = LoadSettings { prepare: PreparePolicy::Auto, ..script(&server.url(), text, 5) };
+    assert_eq!(try_run(&settings).unwrap().counts.done, 5);
+}
+
+/// The script catches the error that shows the missing table, and tries again.
+#[test]
+fn a_look_finds_a_missing_table_though_the_script_catches_each_error() {
+    let Some(server) = MariaDb::start() else { return };
+    let text = "function prepare()
+          con = sysbench.sql.driver():connect()
+          con:query('CREATE TABLE t (id INT)')
+          con:query('INSERT INTO t VALUES (7)')
+        end
+        function thread_init() con = sysbench.sql.driver():connect() end
+        local function try() return con:query_row('SELECT id FROM t') + 0 end
+        function event() repeat local ok = pcall(try) until ok end";
+    for _ in 0..2 {
+        let settings = LoadSettings { prepare: PreparePolicy::Auto, ..script(&server.url(), text, 5) };
+        assert_eq!(try_run(&settings).unwrap().counts.done, 5);
+        assert_eq!(number(&server, "SELECT COUNT(*) FROM t"), 1);
+    }
+}
+
+/// Functions and names of sysbench 1.0 for scripts before it.
+#[test]
+fn names_of_older_versions_are_those_of_sysbench() {
+    let text = "local body = test
+        function event()
+          assert(body == sysbench.cmdline.script_path and body:match('(.*/)') == 'folder/', body)
+          assert(mysql_table_engine == 'innodb' and myisam_max_rows == 1000000)
+          assert(DB_ERROR_NONE == 0 and DB_ERROR_RESTART_TRANSACTION == 1 and DB_ERROR_FAILED == 2)
+          local found, seen = 0, {}
+          for i = 1, 50 do
+            local n = sb_rand_uniq(7, 56)
+            assert(n >= 7 and n <= 56 and n % 1 == 0 and not seen[n], n)
+            seen[n] = true
+          end
+          -- The range is used up; the next round begins.
+          assert(sb_rand_uniq(7, 56) <= 56 and sb_rand_uniq(3, 3) == 3 and sb_rand_uniq(3, 3) == 3)
+          for i = 1, 2000 do
+            assert(sb_rand_uniq() <= 4294967295 and sb_rand_uniq(100) >= 100)
+            local n = sb_rnd()
+            assert(type(n) == 'number' and n >= 0 and n < 4294967296 and n % 1 == 0, n)
+            if n > 2147483647 then found = found + 1 end
+          end
+          assert(found > 800 and found < 1200, found)
+          assert(not pcall(sb_rand_uniq, 5, 4))
+        end";
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script("null:", text, 1) };
+    assert_eq!(try_run(&settings).unwrap().counts.done, 1);
+}
+
+/// A parameter of text has a length: without one, its first value would be written beyond it.
+#[test]
+fn a_parameter_of_text_without_a_length_is_an_error() {
+    let Some(server) = MariaDb::start() else { return };
+    let text = "function thread_init()
+          con = sysbench.sql.driver():connect()
+          st = con:prepare('SELECT ?')
+        end
+        function event()
+          for _, kind in ipairs({sysbench.sql.type.CHAR, sysbench.sql.type.VARCHAR}) do
+            for _, length in ipairs({false, -1, 0/0, '8', 2^32}) do
+              local ok, why = pcall(st.bind_create, st, kind, length or nil)
+              assert(not ok and tostring(why):find('length'), tostring(length) .. ': ' .. tostring(why))
+            end
+          end
+          local p = st:bind_create(sysbench.sql.type.VARCHAR, 3)
+          st:bind_param(p)
+          p:set('abcdef')
+          assert(st:execute():fetch_row()[1] == 'abc')
+        end";
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), text, 1) };
+    assert_eq!(try_run(&settings).unwrap().counts.done, 1);
+}

@@ -37,6 +37,14 @@ impl Calls {
         self.links.iter().any(|link| unsafe { &**link }.has_rows())
     }
 
+    /// Counts each open connection as lost.
+    pub(crate) fn lose(&mut self) {
+        for link in &self.links {
+            // SAFETY: as above.
+            unsafe { &mut **link }.lose();
+        }
+    }
+
     /// Replaces all lost connections.
     pub(crate) fn revive(&mut self) -> Result<(), Failure> {
         let Self { context, links } = self;
@@ -74,6 +82,7 @@ pub(crate) const ADDRESSES: &[(&str, *const c_void)] = &[
     ("rand_pareto", rand_pareto as *const c_void),
     ("rand_zipfian", rand_zipfian as *const c_void),
     ("rand_unique", rand_unique as *const c_void),
+    ("rand_unique_within", rand_unique_within as *const c_void),
     ("rand_bits", rand_bits as *const c_void),
     ("rand_unit", rand_unit as *const c_void),
     ("rand_string", rand_string as *const c_void),
@@ -158,6 +167,11 @@ unsafe extern "C" fn rand_zipfian(calls: *mut Calls, from: u32, to: u32) -> u32 
 unsafe extern "C" fn rand_unique(calls: *mut Calls) -> u32 {
     // SAFETY: see above.
     unsafe { context_of(calls) }.unique.draw()
+}
+
+unsafe extern "C" fn rand_unique_within(calls: *mut Calls, from: u32, to: u32) -> u32 {
+    // SAFETY: see above.
+    unsafe { context_of(calls) }.unique.draw_within(from, to)
 }
 
 unsafe extern "C" fn rand_bits(calls: *mut Calls) -> u64 {

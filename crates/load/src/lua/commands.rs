@@ -91,11 +91,12 @@ pub(crate) fn look(program: &Program, cuts: &Arc<Mutex<Vec<Cut>>>) -> Result<Loo
             error => Err(failure(error)),
         };
     }
-    state.calls.context.is_dry = true;
-    Ok(match state.run_event(0) {
+    Ok(match state.run_dry_event(0) {
         Ended::Failed(ScriptError::Sql(_)) | Ended::Restart(_) if state.calls.context.misses_table => {
             Looked::Misses
         }
+        // A script that catches each error repeats the statement that names the table.
+        Ended::Failed(_) if state.is_stopped() && state.calls.context.misses_table => Looked::Misses,
         // Without rows, an event may fail in any way: the load will show it.
         _ => Looked::Well,
     })

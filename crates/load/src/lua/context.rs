@@ -1,7 +1,9 @@
 //! The state behind the functions that a script calls: random numbers, counters, connections, the event in
 //! progress.
 
+use std::cell::Cell;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -187,7 +189,7 @@ pub(crate) struct Context {
     /// Statements are checked by the server, and not executed.
     pub(crate) is_dry: bool,
     /// Number of statements that were only checked.
-    pub(crate) dry_statements: u32,
+    pub(crate) dry_statements: Rc<Cell<u32>>,
     /// Timer of the event in progress; null outside of events.
     pub(crate) laps: *mut Laps,
     /// Cuts of the open connections.

@@ -4,7 +4,9 @@
 //!
 //! The documentation of sysbench 1.0 (`--rand-*`); the law of `special` is that of 1.0, which 1.1 removed.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::schedule::random::Random;
 use crate::workload::rows::zipfian;
@@ -163,19 +165,55 @@ fn at(from: u32, to: u32, offset: f64) -> u32 {
 pub(crate) struct Unique {
     next: AtomicU32,
     offset: u32,
+    /// Numbers drawn from each smaller range.
+    drawn: Mutex<BTreeMap<(u32, u32), u64>>,
 }
+
+/// Smaller ranges that are remembered; after more, all begin anew.
+const RANGES_MAX: usize = 1_024;
 
 impl Unique {
     pub(crate) fn new(random: &mut Random) -> Self {
         let half = |random: &mut Random| u32::try_from(random.bits() >> 32).expect("32 bits");
         let next = permuted(permuted(half(random)).wrapping_add(0x682f_0161));
         let offset = permuted(permuted(half(random)).wrapping_add(0x4679_0905));
-        Self { next: AtomicU32::new(next), offset }
+        Self { next: AtomicU32::new(next), offset, drawn: Mutex::default() }
     }
 
     pub(crate) fn draw(&self) -> u32 {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         permuted(permuted(index).wrapping_add(self.offset) ^ 0x5bf0_3635)
+    }
+
+    /// Draws a number of a range. None repeats until each was drawn.
+    pub(crate) fn draw_within(&self, from: u32, to: u32) -> u32 {
+        let width = u64::from(to.max(from) - from) + 1;
+        if width > u64::from(u32::MAX) {
+            return self.draw();
+        }
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        if drawn.len() >= RANGES_MAX && !drawn.contains_key(&(from, to)) {
+            drawn.clear();
+        }
+        let next = drawn.entry((from, to)).or_default();
+        let mut index = *next % width;
+        *next += 1;
+        drop(drawn);
+        // A Feistel network permutes the next power of four; numbers beyond the range are permuted again.
+        let bits = (u64::BITS - (width - 1).leading_zeros()).div_ceil(2).max(1);
+        let mask = (1 << bits) - 1;
+        loop {
+            let (mut left, mut right) = (index >> bits, index & mask);
+            for round in 0..4 {
+                let low = u32::try_from(right).expect("at most 16 bits");
+                let mixed = permuted(permuted(low ^ (round << 16)).wrapping_add(self.offset) ^ 0x5bf0_3635);
+                (left, right) = (right, left ^ (u64::from(mixed.wrapping_mul(0x9e37_79b1) >> 16) & mask));
+            }
+            index = left << bits | right;
+            if index < width {
+                return from + u32::try_from(index).expect("within the range");
+            }
+        }
     }
 }
 
@@ -266,6 +304,35 @@ mod tests {
         let all: BTreeSet<u32> = of_threads.into_iter().flatten().collect();
         assert_eq!(all.len(), 300_000);
         assert_eq!(permuted(u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn unique_numbers_of_a_range_are_all_of_it() {
+        let unique = Unique::new(&mut Random::of(3, 3));
+        for (from, to) in
+            [(0, 0), (u32::MAX, u32::MAX), (5, 6), (7, 56), (1, 10_000), (0, 65_535), (9, 65_545)]
+        {
+            let mut rounds = Vec::new();
+            for _ in 0..2 {
+                let round: Vec<u32> = (from..=to).map(|_| unique.draw_within(from, to)).collect();
+                let all: BTreeSet<u32> = round.iter().copied().collect();
+                assert!(all.iter().copied().eq(from..=to), "{from} {to}");
+                rounds.push(round);
+            }
+            assert_eq!(rounds[0], rounds[1]);
+            // Neighbours are apart as random ones are: a third of the range on average.
+            if to - from > 1_000 {
+                let steps = rounds[0].windows(2).map(|two| f64::from(two[0].abs_diff(two[1])));
+                let mean = steps.sum::<f64>() / f64::from(to - from);
+                assert!((mean / f64::from(to - from) - 1.0 / 3.0).abs() < 0.02, "{mean}");
+            }
+        }
+        let wide: BTreeSet<u32> = (0..100_000).map(|_| unique.draw_within(1, u32::MAX)).collect();
+        assert_eq!((wide.len(), wide.contains(&0)), (100_000, false));
+        for from in 0..5_000 {
+            unique.draw_within(from, from + 1);
+        }
+        assert!(unique.drawn.lock().unwrap().len() <= RANGES_MAX);
     }
 
     #[test]

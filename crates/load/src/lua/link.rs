@@ -21,7 +21,7 @@ const IGNORABLE: i32 = 1;
 const FATAL: i32 = 2;
 
 /// A dry event that sends more statements than this waits for rows that never come.
-const DRY_STATEMENTS_MAX: u32 = 1_000;
+pub(crate) const DRY_STATEMENTS_MAX: u32 = 1_000;
 
 /// SQLSTATEs of MySQL and PostgreSQL for a table that does not exist.
 const TABLE_MISSING: [&[u8; 5]; 2] = [b"42S02", b"42P01"];
@@ -152,6 +152,11 @@ impl Link {
         self.is_lost
     }
 
+    /// Counts the connection as lost, unless the script has closed it.
+    pub(crate) fn lose(&mut self) {
+        self.is_lost = self.client.is_some();
+    }
+
     /// Whether rows of a bulk insert wait to be sent.
     pub(crate) fn has_rows(&self) -> bool {
         self.bulk.has_rows()
@@ -272,7 +277,7 @@ impl Link {
             return ptr::null_mut();
         }
         if context.is_dry {
-            return ptr::null_mut();
+            return self.dry_result();
         }
         let operation = statement.operation;
         context.begin_statement();
@@ -430,8 +435,9 @@ impl Link {
             return false;
         }
         if context.is_dry {
-            context.dry_statements += 1;
-            if context.dry_statements > DRY_STATEMENTS_MAX {
+            let sent = context.dry_statements.get() + 1;
+            context.dry_statements.set(sent);
+            if sent > DRY_STATEMENTS_MAX {
                 self.fail(
                     context,
                     Refused::unsendable("the event does not end if its queries return no rows"),
@@ -452,7 +458,7 @@ impl Link {
             self.fail(context, refused);
             return ptr::null_mut();
         }
-        let Some(operation) = operation else { return ptr::null_mut() };
+        let Some(operation) = operation else { return self.dry_result() };
         context.end_statement(operation);
         let set = self.rows.set().unwrap_or_default();
         self.has_result = set.has_rows;
@@ -465,6 +471,15 @@ impl Link {
         self.result.counter = counter as u32;
         self.head(if set.has_rows { set.rows as u64 } else { set.affected }, set.fields);
         if set.has_rows { &raw mut self.result } else { ptr::null_mut() }
+    }
+
+    /// The result of a statement that is only checked: no rows. The script may read its fields.
+    fn dry_result(&mut self) -> *mut ResultHead {
+        self.rows.clear();
+        self.rows.begin_set(0);
+        self.has_result = true;
+        self.head(0, 0);
+        &raw mut self.result
     }
 
     fn head(&mut self, rows: u64, fields: usize) {

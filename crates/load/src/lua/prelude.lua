@@ -116,8 +116,15 @@ do
    -- Names of older versions, which their own scripts use.
    sb_rand, sb_rand_uniform, sb_rand_gaussian = rand.default, rand.uniform, rand.gaussian
    sb_rand_special, sb_rand_pareto, sb_rand_zipfian = rand.special, rand.pareto, rand.zipfian
-   sb_rand_uniq, sb_rand_str = rand.unique, rand.string
-   function sb_rnd() return rand.uniform(0, 2147483647) end
+   sb_rand_str = rand.string
+   function sb_rnd() return tonumber(bits(context) % 4294967296) end
+
+   local unique_within = call("rand_unique_within", range)
+   function sb_rand_uniq(from, to)
+      from, to = math.max(math.ceil(from or 0), 0), math.min(math.floor(to or 4294967295), 4294967295)
+      if not (from <= to) then error("sb_rand_uniq: the range is empty", 2) end
+      return unique_within(context, from, to)
+   end
 end
 
 -- SQL
@@ -194,9 +201,12 @@ local Statement = {}
 Statement.__index = Statement
 Statement.__tostring = function() return "<sql_statement>" end
 
-function Statement:bind_create(type, max_len)
-   local kind = kind_of[type]
-   if kind == nil then error("Unsupported argument type: " .. tostring(type), 2) end
+function Statement:bind_create(of, max_len)
+   local kind = kind_of[of]
+   if kind == nil then error("Unsupported argument type: " .. tostring(of), 2) end
+   if kind == TEXT and not (type(max_len) == "number" and max_len >= 0 and max_len < 2147483648) then
+      error("bind_create: expected a length from 0 to 2147483647, found " .. tostring(max_len), 2)
+   end
    local room = kind == TEXT and max_len or 0
    local parameter = new_parameter(room)
    parameter.type = kind
@@ -390,7 +400,9 @@ do
    function db_bulk_insert_init(text) return own:bulk_insert_init(text) end
    function db_bulk_insert_next(text) return own:bulk_insert_next(text) end
    function db_bulk_insert_done() return own:bulk_insert_done() end
-   db_driver, thread_id = facts.driver, facts.tid
+   db_driver, thread_id, test = facts.driver, facts.tid, facts.script
+   DB_ERROR_NONE, DB_ERROR_RESTART_TRANSACTION, DB_ERROR_FAILED = 0, 1, 2
+   mysql_table_engine, myisam_max_rows = "innodb", 1000000
 end
 
 -- Scripts call some functions of sysbench's program by name.
@@ -400,7 +412,7 @@ do
       sb_counter_inc = function(_, counter) count(context, tonumber(counter)) end,
       sb_rand_default = sb_rand, sb_rand_uniform = sb_rand_uniform, sb_rand_gaussian = sb_rand_gaussian,
       sb_rand_special = sb_rand_special, sb_rand_pareto = sb_rand_pareto, sb_rand_zipfian = sb_rand_zipfian,
-      sb_rand_unique = sb_rand_uniq, sb_rand_uniform_double = sysbench.rand.uniform_double,
+      sb_rand_unique = sysbench.rand.unique, sb_rand_uniform_double = sysbench.rand.uniform_double,
       sb_rand_uniform_uint64 = sysbench.rand.uniform_uint64,
       sb_more_events = coroutine.yield, sb_event_start = function() end, sb_event_stop = function() end,
    }
@@ -601,7 +613,7 @@ local function restart()
    local hook = sysbench.hooks.before_restart_event
    if hook == nil or restarted == nil then return nil end
    local is_well, problem = xpcall(hook, with_place, restarted)
-   restarted = nil
+   if is_well then restarted = nil end
    return not is_well and text_of(problem) or nil
 end
 
@@ -637,6 +649,7 @@ local function end_loop()
 end
 
 function calls.event(thread)
+   restarted = nil
    local thread_run, is_well, outcome = rawget(_G, "thread_run"), nil, nil
    if thread_run then
       is_well, outcome = event_of_loop(thread_run, thread)

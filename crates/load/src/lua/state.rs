@@ -2,18 +2,26 @@
 
 use std::path::Path;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mlua::{Function, LightUserData, Lua, Table, Value};
+use record::clock::{Clock as _, Monotonic};
 
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::lua::calls::{ADDRESSES, Calls};
 use crate::lua::context::{Context, Counts};
+use crate::lua::link::DRY_STATEMENTS_MAX;
 use crate::lua::machine::Machine;
 use crate::lua::options::{Declared, Kind, OptionValue, OptionValues, usual};
 use crate::lua::program::{Failed, Modules, Output, Program, named_forms};
+use crate::schedule::clock::to_ns;
 
 const PRELUDE: &str = include_str!("prelude.lua");
+
+/// A dry event that takes longer waits for something that a look does not bring about.
+const DRY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The version of sysbench of which the interface is.
 const VERSION: &str = "1.0.20";
@@ -126,7 +134,7 @@ impl State {
             counters: program.counters(),
             is_prepared: program.is_prepared,
             is_dry: false,
-            dry_statements: 0,
+            dry_statements: Rc::default(),
             laps: ptr::null_mut(),
             cuts: Arc::clone(&seat.cuts),
             failure: None,
@@ -233,8 +241,29 @@ impl State {
         }
     }
 
+    /// Runs one event; its statements are only checked. The script may wait for rows that never come, and
+    /// catch each error: Lua itself ends the event then.
+    pub(crate) fn run_dry_event(&mut self, thread: usize) -> Ended {
+        self.calls.context.is_dry = true;
+        let sent = Rc::clone(&self.calls.context.dry_statements);
+        let end_ns = Monotonic.now_ns() + to_ns(DRY_TIME_MAX);
+        let is_over = move || sent.get() > DRY_STATEMENTS_MAX || Monotonic.now_ns() > end_ns;
+        if let Err(error) = self.machine.stop_if(is_over) {
+            return Ended::Failed(of_lua(error));
+        }
+        let ended = self.run_event(thread);
+        self.machine.stop_no_more();
+        ended
+    }
+
+    /// Whether Lua has ended a dry event.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.machine.is_stopped()
+    }
+
     /// Tells the script that its event begins again.
     pub(crate) fn restart(&mut self) -> Result<(), ScriptError> {
+        self.calls.context.failure = None;
         let problem: Option<String> = self.call("restart", ())?;
         problem.map_or(Ok(()), |text| Err(self.explained(text)))
     }

@@ -11,7 +11,14 @@ use crate::lua::state::{Ended, ScriptError, Seat, State};
 
 thread_local! {
     /// The state of a worker of which a connection was lost: the thread continues with it.
-    static RESTING: Cell<Option<State>> = const { Cell::new(None) };
+    static RESTING: Cell<Option<Resting>> = const { Cell::new(None) };
+}
+
+/// A state between two connections.
+struct Resting {
+    state: State,
+    /// Whether the program counts the thread as one with something unsent.
+    is_counted: bool,
 }
 
 /// A worker with its Lua state.
@@ -29,21 +36,30 @@ struct ScriptWorker {
 pub(crate) fn open(program: &Arc<Program>, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
     let thread = seat::worker();
     let state = match RESTING.take() {
-        Some(mut state) => {
-            if let Err(failure) = state.calls.revive() {
-                RESTING.set(Some(state));
+        Some(mut resting) => {
+            if let Err(failure) = resume(program, &mut resting.state) {
+                RESTING.set(Some(resting));
                 return Err(failure);
             }
-            if state.calls.has_rows() {
+            if resting.is_counted {
                 program.sends_again();
             }
-            state.restart().map_err(|error| error.failure(program))?;
-            state
+            resting.state
         }
         None => begin(program, cut, thread)?,
     };
     let program = Arc::clone(program);
     Ok(Box::new(ScriptWorker { program, state: Some(state), thread, is_over: false, is_cut: cut.is_cut() }))
+}
+
+/// Reconnects, and tells the script that its event begins again. If a statement of the script fails
+/// meanwhile, the next try has other connections.
+fn resume(program: &Program, state: &mut State) -> Result<(), Failure> {
+    state.calls.revive()?;
+    state.restart().map_err(|error| {
+        state.calls.lose();
+        error.failure(program)
+    })
 }
 
 fn begin(program: &Program, cut: &Cut, thread: usize) -> Result<State, Failure> {
@@ -110,13 +126,18 @@ fn restart(program: &Program, state: &mut State, text: String, is_over: &mut boo
         return Failure::new(FailureClass::Connection, text);
     }
     state.calls.roll_back();
-    if let Err(error) = state.restart() {
-        *is_over = true;
-        let Failure { text, .. } = error.failure(program);
-        program.fail(Failed { text: text.clone(), is_usage: false });
-        return Failure::new(FailureClass::Application, text);
+    match state.restart() {
+        Ok(()) => Failure::new(FailureClass::Transient, text),
+        Err(ScriptError::Sql(failure)) => {
+            state.calls.roll_back();
+            failure
+        }
+        Err(error) => {
+            *is_over = true;
+            let Failure { text, .. } = error.failure(program);
+            Failure::new(FailureClass::Application, text)
+        }
     }
-    Failure::new(FailureClass::Transient, text)
 }
 
 impl Drop for ScriptWorker {
@@ -124,10 +145,11 @@ impl Drop for ScriptWorker {
         let Some(mut state) = self.state.take() else { return };
         let is_cut = self.is_cut.load(Ordering::SeqCst);
         if state.calls.has_lost() && !is_cut {
-            if state.calls.has_rows() {
+            let is_counted = state.calls.has_rows();
+            if is_counted {
                 self.program.leaves_unsent();
             }
-            RESTING.set(Some(state));
+            RESTING.set(Some(Resting { state, is_counted }));
             return;
         }
         let ended = state.call_global("thread_done", Some(self.thread));

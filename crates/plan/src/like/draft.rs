@@ -67,8 +67,11 @@ impl Draft {
         self.options.push(Word::Header(literal(header)));
     }
 
-    /// Adds an option with the contents of a file.
+    /// Adds an option with the contents of a file, with a remark on the printed line.
     pub(super) fn file(&mut self, name: &str, path: &str) {
+        let text = "--like sends the file unchanged; in the printed line, a shell removes the file's last line \
+                    breaks, and bakeoff replaces `${...}`";
+        self.differs(path, text);
         self.flag(name);
         self.options.push(Word::File(PathBuf::from(path)));
     }

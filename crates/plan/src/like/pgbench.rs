@@ -136,12 +136,7 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     if let Some(url) =
         name.and_then(|n| n.strip_prefix("postgresql://").or_else(|| n.strip_prefix("postgres://")))
     {
-        tls_of_url(url, said, draft);
-        draft.target(format!("postgres://{url}"));
-        for (name, variable) in PARAMETERS.iter().filter(|(_, variable)| said.variable(variable).is_some()) {
-            draft.missing(variable, &format!("write it into the URL, as ?{name}=..."));
-        }
-        return Ok(());
+        return url_target(url, said, given, draft);
     }
     // A connection string: `host=h dbname=d`.
     let pairs = name.filter(|name| name.contains('=')).unwrap_or_default();
@@ -168,14 +163,10 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     let database =
         database.or_else(|| said.variable("PGDATABASE").map(str::to_owned)).or_else(|| user.clone());
     let password = pair("password").or_else(|| said.variable("PGPASSWORD")).map(str::to_owned);
-    if host.is_none() {
-        let text = "libpq uses its built-in socket folder; this target names Debian's, /var/run/postgresql";
-        draft.differs("host", text);
-    }
+    let host = host.unwrap_or_else(|| usual_host(draft).to_owned());
     if user.is_none() || database.is_none() {
-        draft.differs("user", "without a user or database, libpq uses the operating system's user name");
+        draft.differs("user", USUAL_USER);
     }
-    let host = host.unwrap_or_else(|| "/var/run/postgresql".to_owned());
     let mode = pair("sslmode").map(|mode| ("sslmode", mode)).or_else(|| mode_of_variable(said));
     address::tls_of_libpq(draft, &host, mode);
     let host = address::host(&host);
@@ -187,6 +178,86 @@ fn target(said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeE
     let parameters: Vec<String> = PARAMETERS.iter().filter_map(parameter).collect();
     let database = database.map(|name| encoded(&name)).unwrap_or_default();
     draft.target(format!("postgres://{login}{host}{port}/{database}{}", query(&parameters)));
+    Ok(())
+}
+
+const USUAL_USER: &str = "without a user or database, libpq uses the operating system's user name";
+
+/// The host if none is named, with a remark.
+fn usual_host(draft: &mut Draft) -> &'static str {
+    let text = "libpq uses its built-in socket folder; this target names Debian's, /var/run/postgresql";
+    draft.differs("host", text);
+    "/var/run/postgresql"
+}
+
+/// The server of a URL. The options and the variables apply to the parts that the URL lacks.
+fn url_target(url: &str, said: &Said, given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    // The login ends where `Target` masks it.
+    let authority_end = url.find(['/', '?']).unwrap_or(url.len());
+    let at = url[..authority_end].rfind('@').or_else(|| url.rfind('@'));
+    let (login, rest) = at.map_or(("", url), |at| (&url[..at], &url[at + 1..]));
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut parameters: Vec<String> =
+        parameters.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
+    let (host, database) = place.split_once('/').unwrap_or((place, ""));
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let (host, port) = match host.rfind(':') {
+        Some(at) if !host[at..].contains(']') => (&host[..at], &host[at + 1..]),
+        _ => (host, ""),
+    };
+    if host.contains(',') {
+        draft.missing(host, "libpq takes the first of several hosts that answers; name one");
+    }
+    // A part of the URL, or the option or variable, if no parameter of the URL has it.
+    let part = |part: &str, parameter: &str, option: &str, variable: &str| {
+        let has_parameter = parameters.iter().any(|pair| pair.split('=').next() == Some(parameter));
+        let other =
+            || given.value(option).or_else(|| said.variable(variable)).filter(|text| !text.is_empty());
+        if part.is_empty() && !has_parameter { (true, other()) } else { (false, None) }
+    };
+    let user = match part(user, "user", "username", "PGUSER") {
+        (true, other) => other.map(encoded),
+        _ => Some(user.to_owned()),
+    };
+    let password = match part(password, "password", "", "PGPASSWORD") {
+        (true, other) => other.map(encoded),
+        _ => Some(password.to_owned()).filter(|password| !password.is_empty()),
+    };
+    let host = match part(host, "host", "host", "PGHOST") {
+        (true, other) => address::host(other.unwrap_or_else(|| usual_host(draft))),
+        _ => host.to_owned(),
+    };
+    let other_port = part(port, "port", "port", "PGPORT").1;
+    if let Some(port) = other_port {
+        address::port(draft, port)?;
+    }
+    let database = match part(database, "dbname", "", "PGDATABASE") {
+        (true, other) => other.map(encoded).or_else(|| user.clone()),
+        _ => Some(database.to_owned()),
+    };
+    if user.is_none() || database.is_none() {
+        draft.differs("user", USUAL_USER);
+    }
+    let at = if user.is_some() || password.is_some() { "@" } else { "" };
+    let password = password.map(|password| format!(":{password}")).unwrap_or_default();
+    let login = format!("{}{password}{at}", user.unwrap_or_default());
+    let port = match (port, other_port) {
+        ("", Some(other)) if host.is_empty() => {
+            parameters.push(format!("port={other}"));
+            String::new()
+        }
+        ("", None) => String::new(),
+        (port, other) => format!(":{}", other.unwrap_or(port)),
+    };
+    let place = format!("{login}{host}{port}/{}", database.unwrap_or_default());
+    tls_of_url(&format!("{place}{}", query(&parameters)), said, draft);
+    for (name, variable) in PARAMETERS {
+        let has = parameters.iter().any(|pair| pair.split('=').next() == Some(name));
+        if let Some(value) = said.variable(variable).filter(|_| !has) {
+            parameters.push(format!("{name}={}", path_of(value)));
+        }
+    }
+    draft.target(format!("postgres://{place}{}", query(&parameters)));
     Ok(())
 }
 

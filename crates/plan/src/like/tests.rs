@@ -53,6 +53,8 @@ fn no_password_is_shown() {
         ),
         ("PGPASSWORD=geheim1 pgbench -U u db", &["geheim1"]),
         ("pgbench 'postgresql://u:geheim1@h/db'", &["geheim1"]),
+        ("PGUSER=pu PGPASSWORD=geheim1 pgbench -U ou 'postgresql://u:geheim1/x@h/db'", &["geheim1"]),
+        ("PGPASSWORD=geheim1 pgbench postgresql://u@h/db", &["geheim1"]),
         ("memtier_benchmark -a geheim1", &["geheim1"]),
         ("memtier_benchmark --uri redis://u:geheim1@h", &["geheim1"]),
         ("hey -a u:geheim1 http://h/", &["geheim1"]),
@@ -107,7 +109,8 @@ fn a_part_that_changes_the_load_is_missing_and_one_that_is_printed_only_is_left_
         ("pgbench 'dbname=db replication=true'", false),
         ("PGTZ=UTC pgbench db", false),
         ("PGAPPNAME=x pgbench db", true),
-        ("PGOPTIONS=-cjit=off pgbench postgresql://u@h/db", false),
+        ("PGOPTIONS=-cjit=off pgbench postgresql://u@h/db", true),
+        ("pgbench postgresql://u@h1,h2/db", false),
         ("hey -h2=false http://h/", false),
         ("hey -h2 -disable-keepalive https://h/", false),
         ("oha --http2 --disable-keepalive http://h/", false),
@@ -122,6 +125,35 @@ fn a_part_that_changes_the_load_is_missing_and_one_that_is_printed_only_is_left_
         let is = if translation.is_whole() { "" } else { "not " };
         assert_eq!(translation.is_whole(), is_whole, "{line} is {is}whole: {}", shown(&translation));
     }
+}
+
+#[test]
+fn parts_that_a_url_of_pgbench_lacks_are_those_of_options_and_variables() {
+    let all = "PGUSER=pu PGPASSWORD='p w' PGHOST=ph PGPORT=7 PGDATABASE=pd PGOPTIONS=-cjit=off pgbench";
+    for (line, target) in [
+        (format!("{all} postgresql://"), "pu:p%20w@ph:7/pd?options=-cjit%3Doff"),
+        (format!("{all} -h oh -p 8 -U ou postgres:///ud"), "ou:p%20w@oh:8/ud?options=-cjit%3Doff"),
+        (format!("{all} -h oh -p 8 -U ou postgres://u:q@h:1/d?options=-ca"), "u:q@h:1/d?options=-ca"),
+        (format!("{all} postgres://u@[::1]/d"), "u:p%20w@[::1]:7/d?options=-cjit%3Doff"),
+        (format!("{all} postgres://u@[::1]:1/d"), "u:p%20w@[::1]:1/d?options=-cjit%3Doff"),
+        (format!("{all} 'postgres://u@/d?host=/tmp'"), "u:p%20w@/d?host=/tmp&port=7&options=-cjit%3Doff"),
+        (
+            format!("{all} 'postgres://u@/d?host=/tmp&port=5'"),
+            "u:p%20w@/d?host=/tmp&port=5&options=-cjit%3Doff",
+        ),
+        ("PGPASSWORD=x pgbench -p 8 postgres://u@h".to_owned(), "u:x@h:8/u"),
+        ("pgbench -h /tmp postgres:///d".to_owned(), "%2Ftmp/d"),
+        ("pgbench postgres://u@/d".to_owned(), "u@%2Fvar%2Frun%2Fpostgresql/d"),
+        ("PGSSLMODE=require pgbench postgres://u@h/d".to_owned(), "u@h/d?sslmode=require"),
+        ("PGSSLMODE=require pgbench postgres://u@h/d?sslmode=disable".to_owned(), "u@h/d?sslmode=disable"),
+    ] {
+        let translation = translate(&line).unwrap();
+        let target = Word::Target(format!("postgres://{target}"));
+        assert!(translation.words.contains(&target), "{line}: {:?}", translation.words);
+        assert!(translation.is_whole(), "{line}: {}", shown(&translation));
+    }
+    assert!(translate("pgbench -p 99999 postgres://h/d").is_err());
+    assert!(remarks("pgbench postgres:///d", RemarkKind::Differs).iter().any(|r| r.starts_with("host: ")));
 }
 
 #[test]
