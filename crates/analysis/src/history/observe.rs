@@ -168,6 +168,7 @@ pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
 pub fn of_import(run: &Run) -> Observations {
     let imported_unix_ns = imported_unix_ns(run);
     let mut found = Observations { imported_unix_ns, ..Observations::default() };
+    found.left_out.extend(run.unread_series().map(|why| ("every metric".to_owned(), why.clone())));
     let is_table = run.environment.fact("import.tool") == Some("csv");
     let mut of_all = facts(&run.header, &run.environment);
     of_all.retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
@@ -188,9 +189,9 @@ pub fn of_import(run: &Run) -> Observations {
         let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);
         found.observed.push(Observed {
             key: Key {
-                metric: sample.name.clone(),
+                metric: sample.name.to_string(),
                 subject: subject.clone(),
-                host: sample.host.clone(),
+                host: sample.host.to_string(),
                 numbers,
             },
             point: Point {

@@ -161,9 +161,9 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
         let all = all.chain(unit);
         Sample {
             t_ms: i64::try_from((at(value) - anchor.unix_ns) / 1_000_000).unwrap_or(i64::MAX),
-            host: value.host.as_deref().unwrap_or(host).to_owned(),
-            name: value.metric.clone(),
-            labels: labels::written(all),
+            host: value.host.as_deref().unwrap_or(host).into(),
+            name: value.metric.as_str().into(),
+            labels: labels::written(all).into(),
             value: value.value,
         }
     };
