@@ -75,8 +75,8 @@ fn check_chunk(mut chunk: &[u8]) -> Result<(), Wrong> {
 const STOP: u8 = 0;
 const I32: u8 = 5;
 const STRUCTURE: u8 = 12;
-/// Encodings of ours: plain, dictionary (two names), run lengths, differences. The reader of those with lengths
-/// of texts believes their count.
+/// Encodings of ours: plain, dictionary (two names), run lengths, differences. The reader of lengths of texts
+/// believes their count.
 const ENCODINGS: [i64; 5] = [0, 2, 3, 5, 8];
 
 struct Page {

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn more_entries_of_exclude_than_anyone_writes_are_refused() {
+    fn more_than_a_thousand_entries_of_exclude_are_refused() {
         let entries = |n: usize| format!("exclude = [{}]", vec!["{ arm = \"b\", threads = 1 }"; n].join(", "));
         assert!(plan(&entries(1_000), "").is_ok());
         let refused = plan(&entries(1_001), "").unwrap_err();

@@ -72,7 +72,7 @@ const NOTES_MAX: usize = 20;
 /// Most metrics that are named.
 const NAMED_MAX: usize = 6;
 /// Most values of one file.
-const VALUES_MAX: usize = 1_000_000;
+const VALUES_MAX: usize = ::import::table::VALUES_MAX;
 
 pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     // The folders of criterion's files are names.
