@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use record::run::Run;
 use record::series::{Sample, SharedText};
+use record::unit::NUMBER_MAX;
 
 use crate::history::{SUBJECT_LABEL, UNIT_LABEL};
 
@@ -41,7 +42,7 @@ pub struct AllSeries {
 
 /// Sorts the samples of a run into series.
 ///
-/// An archive from elsewhere may have a million series, and values that are not numbers: both are left out,
+/// An archive from elsewhere may have a million series, and values such as infinity: both are left out,
 /// and the note says so.
 pub fn series(run: &Run) -> AllSeries {
     let mut all = of_samples(&run.series);
@@ -53,10 +54,10 @@ pub fn series(run: &Run) -> AllSeries {
 
 fn of_samples(samples: &[Sample]) -> AllSeries {
     let mut sorted: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
-    let (mut not_finite, mut of_others) = (0_usize, 0_usize);
+    let (mut no_numbers, mut of_others) = (0_usize, 0_usize);
     for sample in samples {
-        if !sample.value.is_finite() {
-            not_finite += 1;
+        if sample.value.is_nan() || sample.value.abs() > NUMBER_MAX {
+            no_numbers += 1;
             continue;
         }
         let key = (&sample.name, &sample.host, of_series(&sample.labels));
@@ -67,13 +68,13 @@ fn of_samples(samples: &[Sample]) -> AllSeries {
         sorted.entry(key).or_default().push(sample);
     }
     let series = sorted.into_iter().map(|((_, _, labels), samples)| of(samples, labels.into_owned()));
-    AllSeries { series: series.collect(), note: note(not_finite, of_others) }
+    AllSeries { series: series.collect(), note: note(no_numbers, of_others) }
 }
 
-fn note(not_finite: usize, of_others: usize) -> Option<String> {
+fn note(no_numbers: usize, of_others: usize) -> Option<String> {
     let counts = [
         (of_others, format!("of series beyond the first {SERIES_MAX}")),
-        (not_finite, "that are not finite numbers".to_owned()),
+        (no_numbers, format!("that are not numbers up to {NUMBER_MAX:e}")),
     ];
     let parts: Vec<String> = counts
         .into_iter()
@@ -101,15 +102,13 @@ fn of_series(labels: &str) -> Cow<'_, str> {
 fn of(mut samples: Vec<&Sample>, labels: String) -> Series {
     samples.sort_by_key(|s| s.t_ms);
     let only = || samples.iter().map(|s| s.value);
-    let (first, n) = (samples[0], samples.len() as f64);
-    let sum: f64 = only().sum();
-    // The sum of finite numbers may be infinite.
-    let mean = if sum.is_finite() { sum / n } else { only().map(|value| value / n).sum() };
+    let first = samples[0];
+
     Series {
         name: first.name.clone(),
         host: first.host.clone(),
         labels,
-        mean,
+        mean: only().sum::<f64>() / samples.len() as f64,
         min: only().fold(f64::INFINITY, f64::min),
         max: only().fold(f64::NEG_INFINITY, f64::max),
         points: samples.iter().map(|s| (s.t_ms as f64 / 1e3, s.value)).collect(),
@@ -162,13 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn values_at_the_edge_of_the_range_have_a_finite_mean_and_others_are_left_out() {
-        let values = [f64::MAX, f64::NAN, f64::MAX, f64::INFINITY];
+    fn values_that_no_measurement_has_are_left_out_and_counted() {
+        let values = [1.0, f64::NAN, f64::MAX, -1e308, f64::INFINITY, 3.0];
         let found = of_samples(&values.map(|value| sample(0, "x", "", value)));
-        assert_eq!(found.series[0].points.len(), 2);
-        let mean = found.series[0].mean;
-        assert!((mean / f64::MAX - 1.0).abs() < 1e-9, "{mean}");
-        assert!(found.note.is_some_and(|note| note.contains("2 values that are not finite")));
+        assert_eq!((found.series[0].points.len(), found.series[0].mean), (2, 2.0));
+        let note = found.note.unwrap_or_default();
+        assert!(note.contains("4 values that are not numbers up to 1e60"), "{note}");
     }
 
     #[test]

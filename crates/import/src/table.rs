@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use record::unit::in_base_unit;
+use record::unit::{NUMBER_MAX, in_base_unit};
 
 use crate::error::{ImportError, Place};
 
@@ -62,8 +62,6 @@ const HOSTS: [&str; 2] = ["environment", "host"];
 const UNREAD: [&str; 3] = ["low", "high", "event"];
 /// Cells that stand for a missing value.
 const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
-/// Largest number that is imported. Sums, squares and products of more would be infinite.
-pub(crate) const NUMBER_MAX: f64 = 1e60;
 const NO_MEASUREMENT: &str = "a number up to 1e60";
 /// Most cells of a line.
 const CELLS_MAX: usize = 100_000;

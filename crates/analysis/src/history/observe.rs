@@ -10,7 +10,7 @@ use record::labels;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
-use record::unit::in_base_unit;
+use record::unit::{NUMBER_MAX, in_base_unit};
 
 use super::point::{Key, LABEL, Numbers, Observed, Point};
 use super::setting;
@@ -176,7 +176,7 @@ pub fn of_import(run: &Run) -> Observations {
     let mut shared: HashMap<&str, Arc<BTreeMap<String, String>>> = HashMap::new();
     for sample in &run.series {
         let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
-        let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
+        let Some(subject) = labels.get(SUBJECT_LABEL) else { continue };
         let facts = shared.entry(&sample.labels).or_insert_with(|| {
             let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL && *name != UNIT_LABEL);
             let own = own.map(|(name, value)| (name.clone(), value.clone()));
@@ -184,6 +184,9 @@ pub fn of_import(run: &Run) -> Observations {
         });
         // Earlier imports hold the number in the unit of the file.
         let (value, unit) = in_base_unit(sample.value, labels.get(UNIT_LABEL).map_or("", String::as_str));
+        if value.is_nan() || value.abs() > NUMBER_MAX {
+            continue;
+        }
         let is_ours = !is_table && matches!(sample.name.as_str(), "time" | "cpu-time");
         let numbers = if is_ours { Numbers::Ours } else { Numbers::OfFile(unit) };
         let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use record::unit::NUMBER_MAX;
 use serde_json::Value;
 
 use super::value::{History, HistoryError, HistoryValue};
-use crate::table::NUMBER_MAX;
 
 /// A document. Google Benchmark and Python write `NaN` and `Infinity`, which JSON lacks: they are `null`.
 pub(super) fn document(text: &str) -> serde_json::Result<Value> {
