@@ -414,8 +414,8 @@ end
     let words = ["script", &script, "prepare", "null:"];
     let piped = lab.run(&words);
     let evil = "\u{1b}]0;title\u{7}\u{9b}";
-    assert!(piped.out.contains(&format!("a\t{evil}\n{evil}7\n")), "{piped:?}");
-    assert!(piped.err.contains(evil), "{piped:?}");
+    assert!(piped.out.contains(&format!("a\t{evil}\n{evil}7\n")), "{:?}", piped.out);
+    assert!(piped.err.contains(evil), "{:?}", piped.err);
 
     let environment = lab.command(&[]);
     let mut terminal = std::process::Command::new("script");
