@@ -30,6 +30,7 @@ mod listener;
 mod log;
 mod machine;
 mod options;
+mod pidfd;
 mod preflight;
 mod process;
 mod queue;
