@@ -20,7 +20,7 @@ const FOOTER_SHARE: u64 = 64;
 /// Deepest structure within a page's header; the format needs three.
 const DEPTH_MAX: u32 = 8;
 
-/// Refuses a file whose footer is larger than any of ours: its reader believes the lengths of its lists.
+/// Refuses a file with a footer larger than any of ours: its reader believes the lengths of its lists.
 pub(crate) fn check_footer(file: &[u8]) -> Result<(), Wrong> {
     // The length of the footer, and a mark of 4 bytes.
     let Some((length, _)) = file.last_chunk::<8>().and_then(|end| end.split_first_chunk::<4>()) else {
