@@ -54,10 +54,10 @@ pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
     let all = series(run).series;
     let mut hosts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for one in &all {
-        *hosts.entry((&one.name, &one.labels)).or_default() += 1;
+        *hosts.entry((one.name.as_str(), one.labels.as_str())).or_default() += 1;
     }
     for one in &all {
-        let host = if hosts[&(&*one.name, &*one.labels)] > 1 { one.host.as_str() } else { "" };
+        let host = if hosts[&(one.name.as_str(), one.labels.as_str())] > 1 { one.host.as_str() } else { "" };
         let parts = [one.name.as_str(), one.labels.as_str(), host];
         let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         named.insert(name, one.points.iter().map(|(t, value)| (start_s + t, *value)).collect());

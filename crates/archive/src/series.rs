@@ -522,6 +522,18 @@ mod tests {
     }
 
     #[test]
+    fn a_dictionary_that_states_more_values_than_it_has_is_refused() {
+        let row = Sample { t_ms: 0, host: "h".into(), name: "n".into(), labels: "".into(), value: 0.0 };
+        let mut bytes = table_of(&[row]).to_vec();
+        // In the head of a page: the structure of a dictionary, with the number 1. The reader allocates for it.
+        let head = [0x4c, 0x15, 1 << 1];
+        let at = bytes.windows(3).position(|found| found == head).unwrap();
+        bytes[at + 2] = 63 << 1;
+        let why = read_samples(&bytes.into()).unwrap_err().0;
+        assert!(why.contains("a dictionary states more values"), "{why}");
+    }
+
+    #[test]
     fn what_is_no_parquet_file_is_an_error() {
         assert!(read_samples(&Bytes::from_static(b"PAR1 or so")).is_err());
         assert!(read_samples(&histograms_of(&[])).is_ok_and(|s| s == Ok(Vec::new())));
