@@ -45,11 +45,11 @@ impl Limits {
 
     /// Places of the entries of `include` that have a combination.
     fn including<'a>(&'a self, cell: &'a Levels) -> impl Iterator<Item = usize> + 'a {
-        let has_it = |pattern: &Pattern| {
+        let has_it = move |pattern: &Pattern| {
             let mut others = cell.iter().filter(|(name, _)| !pattern.contains_key(*name));
             matches(pattern, cell) && !others.any(|level| self.is_extra(level))
         };
-        self.include.iter().enumerate().filter(move |(_, pattern)| has_it(pattern)).map(|(i, _)| i)
+        self.include.iter().enumerate().filter(move |&(_, pattern)| has_it(pattern)).map(|(i, _)| i)
     }
 
     /// Whether a factor exists in a cell with these levels of the factors above it.
