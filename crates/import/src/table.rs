@@ -302,7 +302,7 @@ struct Cell<'a> {
     text: Cow<'a, str>,
 }
 
-/// Reader of the lines that are not empty (RFC 4180): a quoted cell may hold commas, doubled quotes and breaks.
+/// Reader of the lines that are not empty (RFC 4180). A quoted cell may hold commas, quotes and breaks.
 struct Rows<'a> {
     text: &'a str,
     at: usize,

@@ -1,5 +1,5 @@
-//! Files of git's configuration, which name the commands that git runs (filters), and of the attributes for all
-//! repositories, which say for which files they run.
+//! Files of git's configuration, which name the commands that git runs (filters), and of the attributes for
+//! all repositories, which name the files for which they run.
 //!
 //! # Source
 //!
