@@ -62,7 +62,9 @@ impl Archive {
         } else {
             Subject::Run(Box::new(self.run(id)?))
         };
-        if let Some((run, why)) = what.runs().into_iter().find_map(|(_, run)| Some((run, run.unread_series()?))) {
+        if let Some((run, why)) =
+            what.runs().into_iter().find_map(|(_, run)| Some((run, run.unread_series()?)))
+        {
             return Err(ArchiveError::TooLong { id: run.header.id, why: why.reason.clone() });
         }
         let written = match format {
@@ -175,7 +177,8 @@ fn for_each_row<'a>(what: &'a Subject, each: &mut dyn FnMut(Line<'a>) -> io::Res
         })?;
         for sample in &run.series {
             let labels = sample_labels(&sample.labels);
-            let (host, name, t_ms) = (sample.host.as_str(), Cow::from(sample.name.as_str()), Some(sample.t_ms));
+            let (host, name, t_ms) =
+                (sample.host.as_str(), Cow::from(sample.name.as_str()), Some(sample.t_ms));
             each(Line { run, trial, t_ms, host, name, labels, value: sample.value })?;
         }
     }

@@ -49,7 +49,10 @@ fn a_million_rows_are_read_and_exported_in_300_mb_and_more_are_left_out_with_the
     let long = stored(&archive, 1_000_000, label);
     let run = archive.run(long).unwrap();
     assert_eq!((run.series.len(), run.unread_series()), (1_000_000, None));
-    assert_eq!((run.series[999_999].value, run.series[999_999].labels.as_str()), (999_999.0, &*label(999_999)));
+    assert_eq!(
+        (run.series[999_999].value, run.series[999_999].labels.as_str()),
+        (999_999.0, &*label(999_999))
+    );
     drop(run);
     for format in [Format::Json, Format::Csv, Format::Parquet] {
         assert!(archive.export(long, format, &mut io::sink()).unwrap(), "{format:?}");

@@ -246,7 +246,8 @@ fn an_order_of_more_trials_than_a_plan_can_have_is_damage() {
     let path = archive.bakeoff_dir(id).join("order.json");
     let mut order: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     for trials in [50_000, 50_001] {
-        let trial = |i| serde_json::json!({"trial": i, "block": 1, "series": 1, "position": 1, "levels": {"a": "b"}});
+        let trial =
+            |i| serde_json::json!({"trial": i, "block": 1, "series": 1, "position": 1, "levels": {"a": "b"}});
         order["trials"] = (0..trials).map(trial).collect();
         let text = order.to_string();
         put(&path, text.as_bytes());

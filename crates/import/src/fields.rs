@@ -136,7 +136,9 @@ mod tests {
         assert_eq!(decimal(b"10.012"), Some(10.012));
         assert_eq!(decimal(b"7"), Some(7.0));
         let (long, small) = ("9".repeat(300), "0.".to_owned() + &"0".repeat(300) + "1");
-        for wrong in [&b""[..], b"-1", b"1e9", b"1.2.3", b".", b"nan", b"inf", long.as_bytes(), small.as_bytes()] {
+        for wrong in
+            [&b""[..], b"-1", b"1e9", b"1.2.3", b".", b"nan", b"inf", long.as_bytes(), small.as_bytes()]
+        {
             assert_eq!(decimal(wrong), None, "{wrong:?}");
         }
     }

@@ -91,8 +91,15 @@ pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
         Heads::of(&first)?
     } else if first.cells.len() == 2 && time(&first.cells[0].text, zone).is_some() {
         let metrics = vec![(1, "value".to_owned())];
-        let heads =
-            Heads { labels: Vec::new(), subject: None, host: None, unit: None, long: None, metrics, width: 2 };
+        let heads = Heads {
+            labels: Vec::new(),
+            subject: None,
+            host: None,
+            unit: None,
+            long: None,
+            metrics,
+            width: 2,
+        };
         heads.add(&first, zone, &mut read)?;
         heads
     } else {
@@ -325,7 +332,11 @@ impl<'a> Rows<'a> {
         let mut cells = Vec::new();
         while self.at < bytes.len() {
             if cells.len() == CELLS_MAX {
-                return Err(unexpected(self.place(), "another cell", format!("at most {CELLS_MAX} in a line")));
+                return Err(unexpected(
+                    self.place(),
+                    "another cell",
+                    format!("at most {CELLS_MAX} in a line"),
+                ));
             }
             cells.push(self.cell()?);
             let is_comma = bytes.get(self.at) == Some(&b',');

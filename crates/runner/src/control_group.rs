@@ -19,8 +19,8 @@ use probes::cgroups::{self, Cgroup};
 use record::clock::{Clock as _, Monotonic};
 
 use crate::account;
-use crate::process::{Waited, wait_for};
 use crate::pidfd;
+use crate::process::{Waited, wait_for};
 use crate::random;
 
 /// Prefix of the names of our control groups.

@@ -336,7 +336,13 @@ impl Copies {
         let t_ms = since_ms(bench);
         let mut samples = Vec::new();
         let mut add = |name: &str, labels: String, value: f64| {
-            samples.push(Sample { t_ms, host: SharedText::default(), name: name.into(), labels: labels.into(), value });
+            samples.push(Sample {
+                t_ms,
+                host: SharedText::default(),
+                name: name.into(),
+                labels: labels.into(),
+                value,
+            });
         };
         add("cpus", String::new(), f64::from(self.cpus));
         add("wall_s", String::new(), wall_s);

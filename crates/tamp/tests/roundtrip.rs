@@ -55,7 +55,8 @@ fn small_and_empty_frames_among_others_return_in_order_up_to_the_damage() {
     let sizes = [0, 0, 1, 1_024, 1_025, 300, 0, 40_000, 7, 0];
     let (mut file, mut content, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..3_000 {
-        let part: Vec<u8> = sample(sizes[i % sizes.len()]).iter().map(|byte| byte ^ u8::try_from(i % 13).unwrap()).collect();
+        let part: Vec<u8> =
+            sample(sizes[i % sizes.len()]).iter().map(|byte| byte ^ u8::try_from(i % 13).unwrap()).collect();
         starts.push((file.len(), content.len()));
         file.extend(packed(&part, &options(1, 1)));
         content.extend(part);

@@ -110,10 +110,7 @@ pub(crate) fn print(
     let recorded = run.recorded.as_ref().expect("the caller has one");
     if global.json {
         let samples = run.unread_series().map_or(Ok(run.series.len()), |why| Err(why.clone()));
-        print_json(
-            out,
-            &report::json::command(id, &run.header.title, recorded, samples, &run.throttled),
-        )?;
+        print_json(out, &report::json::command(id, &run.header.title, recorded, samples, &run.throttled))?;
     } else {
         report::text::command(out, recorded, screen::style())?;
         report::text::instruments(out, &run.instruments, screen::style())?;

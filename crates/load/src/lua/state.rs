@@ -348,7 +348,8 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
     let output = if seat.is_silent { Output::Nowhere } else { program.output };
     facts.set("output", output.word())?;
     facts.set("terminals", lua.create_sequence_from([stdout().is_terminal(), stderr().is_terminal()])?)?;
-    let printable = |_: &Lua, text: mlua::LuaString| Ok(printable_block(&text.to_string_lossy()).into_owned());
+    let printable =
+        |_: &Lua, text: mlua::LuaString| Ok(printable_block(&text.to_string_lossy()).into_owned());
     facts.set("printable", lua.create_function(printable)?)?;
     facts.set("driver", program.server.as_ref().map(|server| server.driver()))?;
     facts.set("no_driver", NO_DRIVER)?;

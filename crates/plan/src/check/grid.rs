@@ -29,7 +29,8 @@ impl Checker<'_> {
         let mut limits = Limits::default();
         for (key, entries) in [("design.exclude", &design.exclude), ("design.include", &design.include)] {
             if let Some(further) = entries.get(ENTRIES_MAX) {
-                let (found, expected) = (format!("{} entries", entries.len()), format!("at most {ENTRIES_MAX}"));
+                let (found, expected) =
+                    (format!("{} entries", entries.len()), format!("at most {ENTRIES_MAX}"));
                 self.bad(further.position, key, &found, &expected);
                 return None;
             }
@@ -67,7 +68,13 @@ impl Checker<'_> {
     /// Whether an entry names factors that exist.
     ///
     /// - `values`: the levels that exist, if others are wrong.
-    fn known(&mut self, key: &str, entry: &Located<Pattern>, factors: &[Factor], values: Option<&Values<'_>>) {
+    fn known(
+        &mut self,
+        key: &str,
+        entry: &Located<Pattern>,
+        factors: &[Factor],
+        values: Option<&Values<'_>>,
+    ) {
         for (name, levels) in &entry.value {
             let Some(factor) = factors.iter().find(|factor| factor.name == *name) else {
                 let names = || factors.iter().map(|factor| factor.name.as_str());
@@ -346,7 +353,8 @@ mod tests {
 
     #[test]
     fn more_than_a_thousand_entries_of_exclude_are_refused() {
-        let entries = |n: usize| format!("exclude = [{}]", vec!["{ arm = \"b\", threads = 1 }"; n].join(", "));
+        let entries =
+            |n: usize| format!("exclude = [{}]", vec!["{ arm = \"b\", threads = 1 }"; n].join(", "));
         assert!(plan(&entries(1_000), "").is_ok());
         let refused = plan(&entries(1_001), "").unwrap_err();
         assert!(refused.contains("1001 entries") && refused.contains("at most 1000"), "{refused}");

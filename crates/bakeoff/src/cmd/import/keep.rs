@@ -100,7 +100,9 @@ impl ImportedRun {
         self.before_last = self.series.len();
         add(Stamp { t_ms, host: &self.host }, &mut self.series);
         if self.series.len() > KEPT_MAX {
-            self.refuse(format!("it has more than {KEPT_MAX} values, the limit of --keep: import a part of it"));
+            self.refuse(format!(
+                "it has more than {KEPT_MAX} values, the limit of --keep: import a part of it"
+            ));
             self.series.clear();
             self.before_last = 0;
         }
