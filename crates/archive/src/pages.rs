@@ -103,9 +103,9 @@ impl CompactReader<'_> {
                 (STOP, _) => break,
                 (I32, 2) => unpacked_bytes = Some(self.whole()?),
                 (I32, 3) => packed_bytes = Some(self.whole()?),
-                (STRUCTURE, 5) => encoding = self.number_in_structure(2)?,
-                (STRUCTURE, 7) => dictionary_values = self.number_in_structure(1)?,
-                (STRUCTURE, 8) => encoding = self.number_in_structure(4)?,
+                (STRUCTURE, 5) => self.number_in_structure(2, &mut encoding)?,
+                (STRUCTURE, 7) => self.number_in_structure(1, &mut dictionary_values)?,
+                (STRUCTURE, 8) => self.number_in_structure(4, &mut encoding)?,
                 (kind, _) => self.skip(kind, DEPTH_MAX)?,
             }
         }
@@ -117,13 +117,13 @@ impl CompactReader<'_> {
         })
     }
 
-    /// The number in field `wanted` of a structure, which is read to its end.
-    fn number_in_structure(&mut self, wanted: i64) -> Option<Option<i64>> {
-        let (mut number, mut id) = (None, 0);
+    /// Stores the number in field `wanted` of a structure, which is read to its end.
+    fn number_in_structure(&mut self, wanted: i64, number: &mut Option<i64>) -> Option<()> {
+        let mut id = 0;
         loop {
             match (self.field(&mut id)?, id) {
-                (STOP, _) => return Some(number),
-                (I32, of) if of == wanted => number = Some(self.whole()?),
+                (STOP, _) => return Some(()),
+                (I32, of) if of == wanted => *number = Some(self.whole()?),
                 (kind, _) => self.skip(kind, DEPTH_MAX)?,
             }
         }
@@ -246,7 +246,7 @@ mod tests {
     fn head_with(id: u8, numbers: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x15, 0, 0x15, 200, 1, 0x15, 0];
         bytes.push(((id - 3) << 4) | STRUCTURE);
-        numbers.iter().for_each(|number| bytes.extend([0x15, number << 1]));
+        bytes.extend(numbers.iter().flat_map(|number| [0x15, number << 1]));
         bytes.extend([0, 0]);
         bytes
     }

@@ -135,11 +135,11 @@ impl Checker<'_> {
         }
         let (mut values, mut known): (Vec<String>, BTreeSet<&str>) = (Vec::new(), BTreeSet::new());
         for value in &parsed.values {
-            if !known.insert(&value.value) {
+            if known.insert(&value.value) {
+                values.push(value.value.clone());
+            } else {
                 let kind = ProblemKind::ValueTwice { factor: name.value.clone(), value: value.value.clone() };
                 self.problem(value.position, kind);
-            } else {
-                values.push(value.value.clone());
             }
         }
         let plot = parsed.level.as_ref().map_or(Plot::Whole, |level| level.value);

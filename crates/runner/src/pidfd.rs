@@ -3,7 +3,7 @@
 //!
 //! # Source
 //!
-//! pidfd_open(2), since Linux 5.3; pidfd_send_signal(2); waitid(2), `P_PIDFD`, since Linux 5.4.
+//! `pidfd_open(2)`, since Linux 5.3; `pidfd_send_signal(2)`; waitid(2), `P_PIDFD`, since Linux 5.4.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
