@@ -28,7 +28,7 @@ pub struct Series {
     pub max: f64,
 }
 
-/// Most series of a run that are told apart. A run of bakeoff has some hundreds.
+/// Most series of a run in views. A run of bakeoff has some hundreds.
 pub const SERIES_MAX: usize = 2_000;
 
 /// Series of a run.

@@ -149,16 +149,20 @@ struct Line<'a> {
 }
 
 /// Most rows of a form that must be sorted in memory.
-const SORTED_ROWS_MAX: usize = 400_000;
+const SORTED_ROWS_MAX: usize = 200_000;
 
 /// The rows in memory.
 fn rows(what: &Subject, id: RunId) -> Result<Vec<Line<'_>>, ArchiveError> {
+    let why = format!("OpenMetrics has at most {SORTED_ROWS_MAX} values: export it as csv or parquet");
+    let samples: usize = what.runs().iter().map(|(_, run)| run.series.len()).sum();
+    if samples > SORTED_ROWS_MAX {
+        return Err(ArchiveError::TooLong { id, why });
+    }
     let mut lines = Vec::new();
     let pushed = for_each_row(what, &mut |line| {
         lines.push(line);
         if lines.len() <= SORTED_ROWS_MAX { Ok(()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
     });
-    let why = format!("OpenMetrics has at most {SORTED_ROWS_MAX} values: export it as csv or parquet");
     pushed.map(|()| lines).map_err(|_| ArchiveError::TooLong { id, why })
 }
 

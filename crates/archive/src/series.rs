@@ -525,7 +525,7 @@ mod tests {
     fn a_dictionary_that_states_more_values_than_it_has_is_refused() {
         let row = Sample { t_ms: 0, host: "h".into(), name: "n".into(), labels: "".into(), value: 0.0 };
         let mut bytes = table_of(&[row]).to_vec();
-        // In the head of a page: the structure of a dictionary with the number 1, for which the reader allocates.
+        // In the head of a page: the structure of a dictionary, with the number 1.
         let head = [0x4c, 0x15, 1 << 1];
         let at = bytes.windows(3).position(|found| found == head).unwrap();
         bytes[at + 2] = 63 << 1;
