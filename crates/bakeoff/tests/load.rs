@@ -397,7 +397,6 @@ fn a_script_that_prints_and_then_fails_shows_both() {
 
 #[cfg(feature = "lua")]
 #[test]
-#[expect(clippy::print_stderr, reason = "the output of a test")]
 fn a_script_does_not_control_a_terminal_and_a_pipe_gets_its_bytes() {
     let lab = Lab::new();
     let text = r"

@@ -105,8 +105,8 @@ fn commands_on_long_runs_stay_below_300_mb_and_say_what_they_leave_out() {
         (&["runs", "verify", &too_many], 0, ""),
     ] {
         let (found, said, peak) = measured(lab.command(words), &lab);
-        assert_eq!(found, code, "{words:?}: {:.1000}", said);
-        assert!(said.contains(says), "{words:?}: {:.1000}", said);
+        assert_eq!(found, code, "{words:?}: {said:.1000}");
+        assert!(said.contains(says), "{words:?}: {said:.1000}");
         assert!(peak < PEAK_MAX_KIB, "{words:?}: {peak} KiB");
     }
     assert!(fs::read_to_string(page).unwrap().contains(unread), "the last page says it");
