@@ -60,7 +60,7 @@ pub use machine::{Machine, machine, machine_between};
 pub use metric::{Value, value};
 pub use over_time::over_time;
 pub use paired::{Paired, hodges_lehmann};
-pub use series::{Series, series};
+pub use series::{AllSeries, SERIES_MAX, Series, series};
 pub use sign_flip::{EXACT_BLOCKS_MAX, SignFlip, sign_flip};
 pub use slope::Slope;
 pub use spectrum::{Spectrum, SpectrumPoint, spectrum};

@@ -51,10 +51,13 @@ pub fn over_time(run: &Run) -> BTreeMap<String, Vec<(f64, f64)>> {
         named.insert("throughput".to_owned(), throughput);
         named.insert("p99".to_owned(), p99);
     }
-    let all = series(&run.series);
+    let all = series(run).series;
+    let mut hosts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for one in &all {
-        let hosts = all.iter().filter(|s| s.name == one.name && s.labels == one.labels).count();
-        let host = if hosts > 1 { one.host.as_str() } else { "" };
+        *hosts.entry((one.name.as_str(), one.labels.as_str())).or_default() += 1;
+    }
+    for one in &all {
+        let host = if hosts[&(one.name.as_str(), one.labels.as_str())] > 1 { one.host.as_str() } else { "" };
         let parts = [one.name.as_str(), one.labels.as_str(), host];
         let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         named.insert(name, one.points.iter().map(|(t, value)| (start_s + t, *value)).collect());

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use record::series::Sample;
+use record::run::Run;
+use record::series::{Sample, SharedText};
+use record::unit::NUMBER_MAX;
 
 use crate::history::{SUBJECT_LABEL, UNIT_LABEL};
 
@@ -11,9 +13,9 @@ use crate::history::{SUBJECT_LABEL, UNIT_LABEL};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Name of the quantity, ending in its unit.
-    pub name: String,
+    pub name: SharedText,
     /// The machine.
-    pub host: String,
+    pub host: SharedText,
     /// Labels that distinguish it from other series of the name; may be empty.
     pub labels: String,
     /// Seconds since the run's anchor and the value, in time order; at least one.
@@ -26,17 +28,60 @@ pub struct Series {
     pub max: f64,
 }
 
-/// Sorts the samples into series, by name, then host, then labels.
+/// Most series of a run in views. A run of bakeoff has some hundreds.
+pub const SERIES_MAX: usize = 2_000;
+
+/// Series of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AllSeries {
+    /// At most [`SERIES_MAX`] series, by name, then host, then labels.
+    pub series: Vec<Series>,
+    /// A sentence about what the series lack; `None` if they are complete.
+    pub note: Option<String>,
+}
+
+/// Sorts the samples of a run into series.
 ///
-/// - `samples`: in any order; values are finite.
-pub fn series(samples: &[Sample]) -> Vec<Series> {
-    let mut sorted: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
-    for sample in samples {
-        assert!(sample.value.is_finite(), "{} is {}", sample.name, sample.value);
-        let labels = of_series(&sample.labels);
-        sorted.entry((&sample.name, &sample.host, labels)).or_default().push(sample);
+/// An archive from elsewhere may have a million series, and values such as infinity: both are left out,
+/// and the note says so.
+pub fn series(run: &Run) -> AllSeries {
+    let mut all = of_samples(&run.series);
+    if let Some(why) = run.unread_series() {
+        all.note = Some(format!("Numbers over time are left out: {why}."));
     }
-    sorted.into_iter().map(|((_, _, labels), samples)| of(samples, labels.into_owned())).collect()
+    all
+}
+
+fn of_samples(samples: &[Sample]) -> AllSeries {
+    let mut sorted: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
+    let (mut no_numbers, mut of_others) = (0_usize, 0_usize);
+    for sample in samples {
+        if sample.value.is_nan() || sample.value.abs() > NUMBER_MAX {
+            no_numbers += 1;
+            continue;
+        }
+        let key = (&sample.name, &sample.host, of_series(&sample.labels));
+        if sorted.len() == SERIES_MAX && !sorted.contains_key(&key) {
+            of_others += 1;
+            continue;
+        }
+        sorted.entry(key).or_default().push(sample);
+    }
+    let series = sorted.into_iter().map(|((_, _, labels), samples)| of(samples, labels.into_owned()));
+    AllSeries { series: series.collect(), note: note(no_numbers, of_others) }
+}
+
+fn note(no_numbers: usize, of_others: usize) -> Option<String> {
+    let counts = [
+        (of_others, format!("of series beyond the first {SERIES_MAX}")),
+        (no_numbers, format!("that are not numbers up to {NUMBER_MAX:e}")),
+    ];
+    let parts: Vec<String> = counts
+        .into_iter()
+        .filter(|(values, _)| *values > 0)
+        .map(|(values, which)| format!("{values} values {which}"))
+        .collect();
+    (!parts.is_empty()).then(|| format!("Left out: {} (`bakeoff runs export` has all).", parts.join(", ")))
 }
 
 /// Labels that distinguish a series. In an imported history the others describe a single value, such as its
@@ -58,6 +103,7 @@ fn of(mut samples: Vec<&Sample>, labels: String) -> Series {
     samples.sort_by_key(|s| s.t_ms);
     let only = || samples.iter().map(|s| s.value);
     let first = samples[0];
+
     Series {
         name: first.name.clone(),
         host: first.host.clone(),
@@ -79,12 +125,13 @@ mod tests {
 
     #[test]
     fn values_are_told_apart_by_name_and_labels_and_sorted_by_time() {
-        let found = series(&[
+        let found = of_samples(&[
             sample(2_000, "b_per_s", "", 3.0),
             sample(1_000, "b_per_s", "", 1.0),
             sample(1_000, "a_ratio", "cpu=1", 0.5),
             sample(1_000, "a_ratio", "cpu=0", 0.25),
-        ]);
+        ])
+        .series;
         let told: Vec<_> =
             found.iter().map(|s| (s.name.as_str(), s.labels.as_str(), s.points.len())).collect();
         assert_eq!(told, [("a_ratio", "cpu=0", 1), ("a_ratio", "cpu=1", 1), ("b_per_s", "", 2)]);
@@ -94,12 +141,13 @@ mod tests {
 
     #[test]
     fn values_of_an_imported_history_with_their_own_commits_are_one_series() {
-        let found = series(&[
+        let found = of_samples(&[
             sample(0, "time", "benchmark=sort%2C10,commit=a", 1.0),
             sample(1, "time", "benchmark=sort%2C10,commit=b", 2.0),
             sample(1, "time", "benchmark=hash,commit=b", 3.0),
             sample(2, "time", "benchmark=hash,unit=ticks,commit=b", 4.0),
-        ]);
+        ])
+        .series;
         let told: Vec<_> = found.iter().map(|s| (s.labels.as_str(), s.points.len())).collect();
         assert_eq!(
             told,
@@ -109,6 +157,26 @@ mod tests {
 
     #[test]
     fn of_nothing_there_is_no_series() {
-        assert_eq!(series(&[]), []);
+        assert_eq!(of_samples(&[]), AllSeries::default());
+    }
+
+    #[test]
+    fn values_that_no_measurement_has_are_left_out_and_counted() {
+        let values = [1.0, f64::NAN, f64::MAX, -1e308, f64::INFINITY, 3.0];
+        let found = of_samples(&values.map(|value| sample(0, "x", "", value)));
+        assert_eq!((found.series[0].points.len(), found.series[0].mean), (2, 2.0));
+        let note = found.note.unwrap_or_default();
+        assert!(note.contains("4 values that are not numbers up to 1e60"), "{note}");
+    }
+
+    #[test]
+    fn fifty_thousand_series_are_two_thousand_and_a_sentence() {
+        let all: Vec<Sample> =
+            (0..100_000).map(|i| sample(0, "x", &format!("n={}", i % 50_000), 1.0)).collect();
+        let found = of_samples(&all);
+        assert_eq!(found.series.len(), SERIES_MAX);
+        assert!(found.series.iter().all(|series| series.points.len() == 2));
+        let note = found.note.unwrap_or_default();
+        assert!(note.contains("96000 values of series beyond the first 2000"), "{note}");
     }
 }

@@ -146,7 +146,7 @@ fn round(run: &Run, began_ns: u64) -> Round {
         match (sample.name.as_str(), size) {
             ("call_ns", Some(size)) => round.points.push((at_s, size, sample.value)),
             ("reference_call_ns", _) => round.references.push((at_s, sample.value)),
-            _ => round.windows.entry(sample.name.clone()).or_default().push((at_s, sample.value)),
+            _ => round.windows.entry(sample.name.to_string()).or_default().push((at_s, sample.value)),
         }
     }
     round

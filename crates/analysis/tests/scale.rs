@@ -213,7 +213,7 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
     assert_eq!(without.caveats, Vec::<String>::new());
     for run in weighed.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
         let mut sample = run.series[0].clone();
-        (sample.name, sample.labels, sample.value) = ("unit_work_error_ratio".into(), String::new(), 0.1);
+        (sample.name, sample.labels, sample.value) = ("unit_work_error_ratio".into(), "".into(), 0.1);
         run.series.push(sample);
     }
     let with = analysis::scale::scale(&weighed);

@@ -205,6 +205,7 @@ pub(crate) fn read_order(folder: &Path) -> Result<StoredOrder, ArchiveError> {
     let found = copies::read_by_line(folder, ORDER, ORDER_SUM)?;
     let order: Order = form::FORM.read(&found.bytes, &folder.join(ORDER))?;
     check_names(&order.files).map_err(in_file(folder, ORDER))?;
+    order.check_trials().map_err(in_file(folder, ORDER))?;
     Ok(StoredOrder { order, damage: found.damage.into_iter().collect() })
 }
 

@@ -157,6 +157,14 @@ pub enum ArchiveError {
         /// Newest form that this version reads.
         known: &'static str,
     },
+    /// A run has more numbers than are read, or than a form of export can have.
+    #[error("{id}: it has too many numbers over time: {why}")]
+    TooLong {
+        /// The run, or its bake-off.
+        id: RunId,
+        /// The limit, and another way to read them.
+        why: String,
+    },
     /// The export could not be written.
     #[error("cannot write the export")]
     Output {

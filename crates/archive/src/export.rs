@@ -3,6 +3,7 @@
 //! The table has one row for each number. Numbers of the whole run have no time, numbers of intervals have
 //! one. The distributions are in each run's `hist.parquet`, which any SQL engine reads.
 
+mod document;
 mod flat;
 mod openmetrics;
 
@@ -11,26 +12,17 @@ use std::io::{self, Write};
 
 use parquet::data_type::ByteArray;
 use record::bakeoff::{Bakeoff, Trial};
-use record::cpu::CpuInterval;
 use record::csv::write_row;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
 use record::missing::Maybe;
 use record::run::{Run, RunId};
-use record::series::Sample;
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Archive;
 use crate::error::ArchiveError;
 use crate::intervals::{StoredInterval, Visit, visit_all};
-use crate::schema::Real;
-use crate::schema::bakeoff::Order;
 use crate::schema::command::RecordedForm;
-use crate::schema::environment::EnvironmentFile;
-use crate::schema::manifest::Manifest;
-use crate::schema::profile::StacksForm;
 use crate::schema::proof::ProofForm;
 use crate::series::{self, Column, GROUP_ROWS, Table};
 
@@ -70,9 +62,17 @@ impl Archive {
         } else {
             Subject::Run(Box::new(self.run(id)?))
         };
+        if let Some((run, why)) =
+            what.runs().into_iter().find_map(|(_, run)| Some((run, run.unread_series()?)))
+        {
+            return Err(ArchiveError::TooLong { id: run.header.id, why: why.reason.clone() });
+        }
         let written = match format {
-            Format::Json => json(&what, out),
-            Format::OpenMetrics => openmetrics::write(&rows(&what), out),
+            Format::Json => match &what {
+                Subject::Run(run) => document::of_run(run, out),
+                Subject::Bakeoff(bakeoff) => document::of_bakeoff(bakeoff, out),
+            },
+            Format::OpenMetrics => openmetrics::write(&rows(&what, id)?, out),
             Format::Csv => csv(&what, out),
             Format::Parquet => out.write_all(&parquet_table(&what)),
         };
@@ -148,14 +148,22 @@ struct Line<'a> {
     value: f64,
 }
 
-fn rows(what: &Subject) -> Vec<Line<'_>> {
+/// Most rows of a form that must be sorted in memory.
+const SORTED_ROWS_MAX: usize = 200_000;
+
+/// The rows in memory.
+fn rows(what: &Subject, id: RunId) -> Result<Vec<Line<'_>>, ArchiveError> {
+    let why = format!("OpenMetrics has at most {SORTED_ROWS_MAX} values: export it as csv or parquet");
+    let samples: usize = what.runs().iter().map(|(_, run)| run.series.len()).sum();
+    if samples > SORTED_ROWS_MAX {
+        return Err(ArchiveError::TooLong { id, why });
+    }
     let mut lines = Vec::new();
     let pushed = for_each_row(what, &mut |line| {
         lines.push(line);
-        Ok(())
+        if lines.len() <= SORTED_ROWS_MAX { Ok(()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
     });
-    pushed.expect("memory takes all of them");
-    lines
+    pushed.map(|()| lines).map_err(|_| ArchiveError::TooLong { id, why })
 }
 
 /// Passes each row to `each`, because the rows of a long run may not fit in memory.
@@ -173,7 +181,8 @@ fn for_each_row<'a>(what: &'a Subject, each: &mut dyn FnMut(Line<'a>) -> io::Res
         })?;
         for sample in &run.series {
             let labels = sample_labels(&sample.labels);
-            let (host, name, t_ms) = (&sample.host, Cow::from(&sample.name), Some(sample.t_ms));
+            let (host, name, t_ms) =
+                (sample.host.as_str(), Cow::from(sample.name.as_str()), Some(sample.t_ms));
             each(Line { run, trial, t_ms, host, name, labels, value: sample.value })?;
         }
     }
@@ -436,147 +445,4 @@ fn columns<'a>(lines: &'a [Line<'_>]) -> [Column<'a>; 14] {
         text(|l| flat(&l.labels)),
         Column::Real(Box::new(lines.iter().map(|l| l.value))),
     ]
-}
-
-/// Form of the document.
-const SCHEMA: &str = "bakeoff.export/1";
-
-#[derive(Serialize)]
-struct RunDocument<'a> {
-    schema: &'static str,
-    run: Manifest,
-    cpu: Lines<'a, CpuInterval>,
-    #[serde(flatten)]
-    instruments: InstrumentsForm<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stacks: Vec<StacksForm>,
-    series: Vec<SampleForm>,
-    slices: Vec<SliceForm>,
-}
-
-/// A list of intervals.
-struct Lines<'a, T>(&'a [T]);
-
-impl<T: StoredInterval> Serialize for Lines<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(StoredInterval::form))
-    }
-}
-
-/// A key for each instrument that has intervals.
-struct InstrumentsForm<'a>(&'a Instruments);
-
-impl Serialize for InstrumentsForm<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Keys<'a, M>(&'a Instruments, M);
-        impl<M: SerializeMap> Visit for Keys<'_, M> {
-            type Error = M::Error;
-
-            fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), M::Error> {
-                match T::of(self.0) {
-                    [] => Ok(()),
-                    intervals => self.1.serialize_entry(<T as StoredInterval>::NAME, &Lines(intervals)),
-                }
-            }
-        }
-        let mut keys = Keys(self.0, serializer.serialize_map(None)?);
-        visit_all(&mut keys)?;
-        keys.1.end()
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SampleForm {
-    t_ms: i64,
-    host: String,
-    name: String,
-    labels: String,
-    value: Real,
-}
-
-#[derive(Serialize)]
-struct SliceForm {
-    from_ns: u64,
-    for_ns: u64,
-    op: String,
-    kind: &'static str,
-    /// Lowest value of each occupied bucket, and its count.
-    buckets: Vec<(u64, u64)>,
-}
-
-#[derive(Serialize)]
-struct BakeoffDocument<'a> {
-    schema: &'static str,
-    bakeoff: Order,
-    environment: EnvironmentFile,
-    plan: String,
-    attempts: Vec<AttemptForm<'a>>,
-}
-
-#[derive(Serialize)]
-struct AttemptForm<'a> {
-    trial: u32,
-    state: &'static str,
-    reason: Option<String>,
-    measured: Option<RunDocument<'a>>,
-}
-
-fn json(what: &Subject, out: &mut dyn Write) -> std::io::Result<()> {
-    match what {
-        Subject::Run(run) => serde_json::to_writer(&mut *out, &RunDocument::of(run))?,
-        Subject::Bakeoff(bakeoff) => serde_json::to_writer(&mut *out, &BakeoffDocument::of(bakeoff))?,
-    }
-    out.write_all(b"\n")
-}
-
-impl SampleForm {
-    pub(crate) fn of(sample: Sample) -> Self {
-        let Sample { t_ms, host, name, labels, value } = sample;
-        Self { t_ms, host, name, labels, value: Real(value) }
-    }
-
-    pub(crate) fn read(self) -> Sample {
-        let Self { t_ms, host, name, labels, value: Real(value) } = self;
-        Sample { t_ms, host, name, labels, value }
-    }
-}
-
-impl<'a> RunDocument<'a> {
-    fn of(run: &'a Run) -> Self {
-        let slices = run.load.iter().flat_map(|l| &l.slices).map(|s| SliceForm {
-            from_ns: s.from_ns,
-            for_ns: s.for_ns,
-            op: s.operation.clone(),
-            kind: s.kind.word(),
-            buckets: s.histogram.buckets().collect(),
-        });
-        let series = run.series.iter().cloned().map(SampleForm::of);
-        Self {
-            schema: SCHEMA,
-            run: Manifest::of(run, Vec::new()),
-            cpu: Lines(&run.cpu),
-            instruments: InstrumentsForm(&run.instruments),
-            stacks: run.instruments.profiles.iter().map(StacksForm::of).collect(),
-            series: series.collect(),
-            slices: slices.collect(),
-        }
-    }
-}
-
-impl<'a> BakeoffDocument<'a> {
-    fn of(bakeoff: &'a Bakeoff) -> Self {
-        let attempts = bakeoff.attempts.iter().map(|a| AttemptForm {
-            trial: a.trial,
-            state: a.state.word(),
-            reason: a.reason.clone(),
-            measured: a.run.as_ref().map(RunDocument::of),
-        });
-        Self {
-            schema: SCHEMA,
-            bakeoff: Order::of(bakeoff, Vec::new()),
-            environment: EnvironmentFile::of(&bakeoff.environment),
-            plan: bakeoff.plan_text.clone(),
-            attempts: attempts.collect(),
-        }
-    }
 }

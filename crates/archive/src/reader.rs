@@ -7,11 +7,11 @@ use bytes::Bytes;
 use record::environment::Environment;
 use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
-use record::missing::Missing;
+use record::missing::{Maybe, Missing};
 use record::profile::RunProfile;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
-use record::series::HistogramSlice;
+use record::series::{HistogramSlice, Sample};
 use serde::de::DeserializeOwned;
 
 use crate::disk::{OF_HISTOGRAMS, OF_LINES, OF_STACKS, STORED_BYTES_MAX, UnpackedMax};
@@ -140,11 +140,10 @@ impl Archive {
         let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
         let mut instruments = Instruments { missing: missing.collect(), ..Instruments::default() };
         visit_all(&mut Reading { folder: &folder, manifest, into: &mut instruments })?;
-        let series = match manifest.file(SERIES) {
-            None => Vec::new(),
-            Some(_) => series::read_samples(&checked(&folder, manifest, SERIES)?)
-                .map_err(in_file(&folder, SERIES))?,
-        };
+        let series = samples(&folder, manifest)?.unwrap_or_else(|why| {
+            instruments.missing.insert(Run::SERIES.to_owned(), why);
+            Vec::new()
+        });
         if manifest.load.is_some() {
             latencies(&folder, manifest, each)?;
         }
@@ -294,6 +293,18 @@ impl Visit for Reading<'_> {
     fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), ArchiveError> {
         *T::of_mut(self.into) = intervals(self.folder, self.manifest)?;
         Ok(())
+    }
+}
+
+/// Numbers over time, or the reason that they are not read.
+fn samples(folder: &Path, manifest: &Manifest) -> Result<Maybe<Vec<Sample>>, ArchiveError> {
+    match manifest.file(SERIES) {
+        None => Ok(Ok(Vec::new())),
+        Some(file) if file.bytes > series::SAMPLES_FILE_MAX => Ok(Err(series::too_long())),
+        Some(_) => {
+            let bytes = checked(folder, manifest, SERIES)?;
+            series::read_samples(&bytes).map_err(in_file(folder, SERIES))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Long and narrow: one row per value, no nesting, no types that an engine might lack.
 
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use record::environment::Environment;
 use record::histogram::Histogram;
-use record::series::{HistogramSlice, LatencyKind, Sample};
+use record::missing::{Maybe, Missing};
+use record::series::{HistogramSlice, LatencyKind, Sample, SharedText};
 
 use crate::schema::{Wrong, word};
 use crate::{pages, panics};
@@ -53,9 +55,14 @@ const ROWS_MIN: usize = 1 << 20;
 const ROWS_PER_BYTE_MAX: usize = 4;
 /// Maximum bytes of text in one column of a group: a few times those of ours.
 const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Maximum bytes of text of all samples of a file, and those that each row adds: names of ours have up to 40.
-const TEXT_IN_ALL_MIN: usize = 128 << 20;
-const TEXT_PER_ROW: usize = 40;
+/// Largest file of samples that is read, in bytes. A row of ours has about 3 bytes.
+pub(crate) const SAMPLES_FILE_MAX: u64 = 64 << 20;
+/// Memory that the samples of a file may take, in bytes: 2.6 million rows, less for their different texts.
+const SAMPLES_MEMORY_MAX: usize = 160 << 20;
+/// Maximum bytes of text of all rows of a file, each counted as often as it occurs.
+const TEXT_READ_MAX: usize = 1 << 30;
+/// Memory of a text beside its letters, in bytes: two counts, and its places in the heap and in a set.
+const PER_TEXT: usize = 64;
 /// Host name of a machine that did not report one.
 const HOST: &str = "localhost";
 
@@ -117,7 +124,7 @@ fn histogram_columns<'a>(slices: &'a [HistogramSlice], host: &'a ByteArray) -> [
 
 /// Sum over all intervals of a `hist.parquet`, by operation and kind, as a query would compute it.
 pub(crate) fn read_histogram_sums(bytes: &Bytes) -> Result<Vec<(String, LatencyKind, Histogram)>, Wrong> {
-    let mut sums = std::collections::BTreeMap::<(String, LatencyKind), Histogram>::new();
+    let mut sums = BTreeMap::<(String, LatencyKind), Histogram>::new();
     for_each_group(bytes, |group, rows| {
         let (ops, kinds) = (read_text(group, 2, rows)?, read_text(group, 3, rows)?);
         let (lowest, counts) = (read_whole(group, 4, rows)?, read_whole(group, 5, rows)?);
@@ -127,7 +134,7 @@ pub(crate) fn read_histogram_sums(bytes: &Bytes) -> Result<Vec<(String, LatencyK
             let (lowest_ns, n) = both.map_err(|_| Wrong("a bucket is negative".to_owned()))?;
             sums.entry((op, kind)).or_default().record_n(lowest_ns, n);
         }
-        Ok(())
+        Ok(true)
     })?;
     Ok(sums.into_iter().map(|((op, kind), sum)| (op, kind, sum)).collect())
 }
@@ -159,33 +166,77 @@ pub(crate) fn samples<W: Write + Send>(
     }
 }
 
-/// Samples of a `series.parquet`, in the order of writing.
-pub(crate) fn read_samples(bytes: &Bytes) -> Result<Vec<Sample>, Wrong> {
-    let (mut samples, mut text_bytes) = (Vec::new(), 0);
-    for_each_group(bytes, |group, rows| {
-        let t_ms = read_whole(group, 0, rows)?;
-        let text_max = TEXT_IN_ALL_MIN + (samples.len() + rows) * TEXT_PER_ROW;
-        let mut read = |column| {
-            let texts = read_text(group, column, rows)?;
-            text_bytes += texts.iter().map(String::len).sum::<usize>();
-            if text_bytes <= text_max {
-                return Ok(texts);
-            }
-            Err(Wrong(format!("it holds more than {text_max} bytes of text")))
-        };
-        let (hosts, names, labels) = (read(1)?, read(2)?, read(3)?);
-        let values = read_real(group, 4, rows)?;
-        let rows = t_ms.into_iter().zip(hosts).zip(names).zip(labels).zip(values);
-        samples.extend(rows.map(|((((t_ms, host), name), labels), value)| Sample {
+/// Samples of a `series.parquet`, in the order of writing; missing if they would take too much memory.
+pub(crate) fn read_samples(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
+    let (mut samples, mut texts) = (Vec::<Sample>::new(), Texts::default());
+    let empty = SharedText::default();
+    let is_complete = for_each_group(bytes, |group, rows| {
+        let from = samples.len();
+        if (from + rows).saturating_mul(size_of::<Sample>()) + texts.bytes > SAMPLES_MEMORY_MAX {
+            return Ok(false);
+        }
+        let row = |t_ms| Sample {
             t_ms,
-            host,
-            name,
-            labels,
-            value,
-        }));
-        Ok(())
+            host: empty.clone(),
+            name: empty.clone(),
+            labels: empty.clone(),
+            value: 0.0,
+        };
+        // Column by column: one page and one dictionary are in memory at a time.
+        each_value::<Int64Type>(group, 0, rows, |_, t_ms| {
+            samples.push(row(t_ms));
+            Ok(true)
+        })?;
+        let set: [fn(&mut Sample, SharedText); 3] =
+            [|s, text| s.host = text, |s, text| s.name = text, |s, text| s.labels = text];
+        for (column, set) in (1..).zip(set) {
+            let is_complete = each_value::<ByteArrayType>(group, column, rows, |i, text| {
+                set(&mut samples[from + i], texts.shared(text.as_utf8().map_err(wrong)?));
+                let memory = texts.bytes + samples.len() * size_of::<Sample>();
+                Ok(memory <= SAMPLES_MEMORY_MAX && texts.read_bytes <= TEXT_READ_MAX)
+            })?;
+            if !is_complete {
+                return Ok(false);
+            }
+        }
+        each_value::<DoubleType>(group, 4, rows, |i, value| {
+            samples[from + i].value = value;
+            Ok(true)
+        })
     })?;
-    Ok(samples)
+    Ok(if is_complete { Ok(samples) } else { Err(too_long()) })
+}
+
+/// Reason for the samples of a file that is too long.
+pub(crate) fn too_long() -> Missing {
+    let rows = SAMPLES_MEMORY_MAX / size_of::<Sample>();
+    Missing::because(format!(
+        "bakeoff reads up to {SAMPLES_FILE_MAX} bytes of series.parquet, and up to {rows} values of a run, \
+         fewer with many different labels: read the file with an SQL engine"
+    ))
+}
+
+/// The different texts of a file.
+#[derive(Default)]
+struct Texts {
+    known: HashSet<SharedText>,
+    /// Memory that they take.
+    bytes: usize,
+    /// Sum over all rows.
+    read_bytes: usize,
+}
+
+impl Texts {
+    fn shared(&mut self, text: &str) -> SharedText {
+        self.read_bytes += text.len();
+        if let Some(known) = self.known.get(text) {
+            return known.clone();
+        }
+        let new = SharedText::from(text);
+        self.bytes += text.len() + PER_TEXT;
+        self.known.insert(new.clone());
+        new
+    }
 }
 
 fn signed(n: u64) -> i64 {
@@ -264,18 +315,20 @@ fn write_all<T: parquet::data_type::DataType>(
     }
 }
 
+/// Passes each group of rows to `each`, until that returns false; returns whether it never did.
 fn for_each_group(
     bytes: &Bytes,
-    each: impl FnMut(&dyn RowGroupReader, usize) -> Result<(), Wrong>,
-) -> Result<(), Wrong> {
+    each: impl FnMut(&dyn RowGroupReader, usize) -> Result<bool, Wrong>,
+) -> Result<bool, Wrong> {
     // The Parquet reader panics on unexpected content.
     panics::as_damage(|| each_group(bytes, each))
 }
 
 fn each_group(
     bytes: &Bytes,
-    mut each: impl FnMut(&dyn RowGroupReader, usize) -> Result<(), Wrong>,
-) -> Result<(), Wrong> {
+    mut each: impl FnMut(&dyn RowGroupReader, usize) -> Result<bool, Wrong>,
+) -> Result<bool, Wrong> {
+    pages::check_footer(bytes)?;
     let reader = SerializedFileReader::new(bytes.clone()).map_err(wrong)?;
     let rows_max = ROWS_MIN.max(bytes.len().saturating_mul(ROWS_PER_BYTE_MAX));
     let mut all = 0_usize;
@@ -288,9 +341,11 @@ fn each_group(
             return Err(Wrong(format!("it states {all} rows, more than its size allows")));
         }
         pages::check(bytes, group.metadata().columns())?;
-        each(&*group, rows)?;
+        if !each(&*group, rows)? {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// All values of a column of whole numbers, by its name.
@@ -301,7 +356,7 @@ pub(crate) fn read_whole_column(bytes: &Bytes, name: &str) -> Result<Vec<i64>, W
         let column = columns.position(|c| c.column_path().string() == name);
         let column = column.ok_or_else(|| Wrong(format!("it has no column {name}")))?;
         values.extend(read_whole(group, column, rows)?);
-        Ok(())
+        Ok(true)
     })?;
     Ok(values)
 }
@@ -319,30 +374,48 @@ fn read_whole(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<
     read_column::<Int64Type>(group, column, rows)
 }
 
-fn read_real(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<f64>, Wrong> {
-    read_column::<DoubleType>(group, column, rows)
-}
-
 fn read_column<T: parquet::data_type::DataType>(
     group: &dyn RowGroupReader,
     column: usize,
     rows: usize,
 ) -> Result<Vec<T::T>, Wrong> {
+    let mut values = Vec::with_capacity(rows);
+    each_value::<T>(group, column, rows, |_, value| {
+        values.push(value);
+        Ok(true)
+    })?;
+    Ok(values)
+}
+
+/// Passes each value of a column with its row to `each`, until that returns false; returns whether it never
+/// did.
+fn each_value<T: parquet::data_type::DataType>(
+    group: &dyn RowGroupReader,
+    column: usize,
+    rows: usize,
+    mut each: impl FnMut(usize, T::T) -> Result<bool, Wrong>,
+) -> Result<bool, Wrong> {
     let known = group.metadata().columns().get(column).map(ColumnChunkMetaData::column_type);
     if known != Some(T::get_physical_type()) {
         return Err(Wrong(format!("column {column} has the wrong type")));
     }
     let reader = group.get_column_reader(column).map_err(wrong)?;
     let mut reader = parquet::column::reader::get_typed_column_reader::<T>(reader);
-    let mut values = Vec::with_capacity(rows);
-    while values.len() < rows {
-        let (_, read, _) =
-            reader.read_records(rows - values.len(), None, None, &mut values).map_err(wrong)?;
+    let (mut row, mut batch) = (0, Vec::with_capacity(BATCH_ROWS));
+    while row < rows {
+        let wanted = (rows - row).min(BATCH_ROWS);
+        let (_, read, _) = reader.read_records(wanted, None, None, &mut batch).map_err(wrong)?;
         if read == 0 {
             return Err(Wrong(format!("column {column} ends early")));
         }
+        for value in batch.drain(..) {
+            if !each(row, value)? {
+                return Ok(false);
+            }
+            row += 1;
+        }
     }
-    Ok(values)
+    Ok(true)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
@@ -378,13 +451,13 @@ mod tests {
         let sample = |i: i64| Sample {
             t_ms: i * 1000 - 5,
             host: "höst".into(),
-            name: format!("n{}", i % 3),
-            labels: if i % 2 == 0 { String::new() } else { format!("cpu={i}") },
+            name: format!("n{}", i % 3).into(),
+            labels: if i % 2 == 0 { String::new() } else { format!("cpu={i}") }.into(),
             value: (i as f64).sqrt(),
         };
         for n in [0, 1, 1000] {
             let written: Vec<Sample> = (0..n).map(sample).collect();
-            assert_eq!(read_samples(&table_of(&written)), Ok(written));
+            assert_eq!(read_samples(&table_of(&written)), Ok(Ok(written)));
         }
     }
 
@@ -415,8 +488,8 @@ mod tests {
         let sample = |i: i64| Sample {
             t_ms: i,
             host: "h".into(),
-            name: format!("n{}", i % 3),
-            labels: String::new(),
+            name: format!("n{}", i % 3).into(),
+            labels: "".into(),
             value: i as f64,
         };
         let whole = table_of(&(0..40).map(sample).collect::<Vec<_>>()).to_vec();
@@ -435,22 +508,34 @@ mod tests {
     fn a_file_that_becomes_too_much_is_refused() {
         let row = |i: usize| Sample {
             t_ms: 0,
-            host: String::new(),
-            name: if i == 0 { "x".repeat(1 << 16) } else { String::new() },
-            labels: String::new(),
+            host: "".into(),
+            name: if i == 0 { "x".repeat(1 << 16) } else { String::new() }.into(),
+            labels: "".into(),
             value: 0.0,
         };
         let refused = |rows: Vec<Sample>| read_samples(&table_of(&rows)).unwrap_err().0;
-        // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry.
-        assert!(refused(vec![row(0); 2_000]).contains("of text"));
-        let page = Sample { name: "x".repeat(40 << 20), ..row(1) };
+        // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry, is one text in memory.
+        assert_eq!(read_samples(&table_of(&vec![row(0); 2_000])).unwrap().unwrap(), vec![row(0); 2_000]);
+        let page = Sample { name: "x".repeat(40 << 20).into(), ..row(1) };
         assert!(refused(vec![page]).contains("a page header states"));
         assert!(refused(vec![row(1); ROWS_MIN + 1]).contains("more than its size allows"));
     }
 
     #[test]
+    fn a_dictionary_that_states_more_values_than_it_has_is_refused() {
+        let row = Sample { t_ms: 0, host: "h".into(), name: "n".into(), labels: "".into(), value: 0.0 };
+        let mut bytes = table_of(&[row]).to_vec();
+        // In the head of a page: the structure of a dictionary, with the number 1.
+        let head = [0x4c, 0x15, 1 << 1];
+        let at = bytes.windows(3).position(|found| found == head).unwrap();
+        bytes[at + 2] = 63 << 1;
+        let why = read_samples(&bytes.into()).unwrap_err().0;
+        assert!(why.contains("a dictionary states more values"), "{why}");
+    }
+
+    #[test]
     fn what_is_no_parquet_file_is_an_error() {
         assert!(read_samples(&Bytes::from_static(b"PAR1 or so")).is_err());
-        assert!(read_samples(&histograms_of(&[])).is_ok_and(|s| s.is_empty()));
+        assert!(read_samples(&histograms_of(&[])).is_ok_and(|s| s == Ok(Vec::new())));
     }
 }

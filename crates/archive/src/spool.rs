@@ -22,9 +22,9 @@ use serde::de::DeserializeOwned;
 
 use crate::disk;
 use crate::error::ArchiveError;
-use crate::export::SampleForm;
 use crate::intervals::{StoredInterval, Visit, visit_all};
 use crate::schema::Wrong;
+use crate::schema::sample::SampleForm;
 
 /// Bytes of a segment that wait in memory.
 const WAITING_BYTES: usize = 1 << 15;
@@ -83,7 +83,9 @@ impl Spool {
 
     /// Adds numbers over time.
     pub fn add_samples(&mut self, samples: impl IntoIterator<Item = Sample>) {
-        let written = self.samples.add(&self.folder, samples.into_iter().map(SampleForm::of));
+        let written = samples
+            .into_iter()
+            .try_for_each(|sample| self.samples.add(&self.folder, std::iter::once(SampleForm::of(&sample))));
         self.note(written);
     }
 
@@ -104,7 +106,7 @@ impl Spool {
     }
 
     pub(crate) fn samples(&self) -> impl Iterator<Item = io::Result<Sample>> + '_ {
-        documents(self.samples.reader(), |form: SampleForm| Ok(form.read()))
+        documents(self.samples.reader(), |form: SampleForm<String>| Ok(form.read()))
     }
 
     /// The lines of an instrument's file so far.
@@ -317,8 +319,8 @@ mod tests {
             let samples = |i: u64| Sample {
                 t_ms: -7 + i.cast_signed(),
                 host: "höst".into(),
-                name: format!("n{i}\n"),
-                labels: String::new(),
+                name: format!("n{i}\n").into(),
+                labels: "".into(),
                 value: (i as f64).sqrt(),
             };
             let numbers: Vec<Sample> = (0..n).map(samples).collect();

@@ -109,7 +109,7 @@ fn example_run() -> Run {
             t_ms: 1000 * (i + 1),
             host: "box".into(),
             name: "achieved_per_s".into(),
-            labels: String::new(),
+            labels: "".into(),
             value: 480.0 + 10.0 * i as f64,
         })
         .collect();

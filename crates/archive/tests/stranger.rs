@@ -237,6 +237,30 @@ fn a_journal_that_names_a_run_twice_is_damage() {
 }
 
 #[test]
+fn an_order_of_more_trials_than_a_plan_can_have_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let planned = example::bakeoff(&mut Dice(9), 1);
+    let id = planned.header.id;
+    archive.create_bakeoff(&planned).unwrap();
+    let path = archive.bakeoff_dir(id).join("order.json");
+    let mut order: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for trials in [50_000, 50_001] {
+        let trial =
+            |i| serde_json::json!({"trial": i, "block": 1, "series": 1, "position": 1, "levels": {"a": "b"}});
+        order["trials"] = (0..trials).map(trial).collect();
+        let text = order.to_string();
+        put(&path, text.as_bytes());
+        put(&path.with_extension("sha256"), format!("{}  order.json\n", sum(text.as_bytes())).as_bytes());
+        let read = archive.bakeoff(id).map(|bakeoff| bakeoff.trials.len()).map_err(|why| why.to_string());
+        match trials {
+            50_000 => assert_eq!(read, Ok(50_000)),
+            _ => assert!(read.as_ref().is_err_and(|why| why.contains("limit 50000")), "{read:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_journal_that_is_another_file_s_second_name_is_not_cut() {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();

@@ -397,6 +397,38 @@ fn a_script_that_prints_and_then_fails_shows_both() {
 
 #[cfg(feature = "lua")]
 #[test]
+fn a_script_does_not_control_a_terminal_and_a_pipe_gets_its_bytes() {
+    let lab = Lab::new();
+    let text = r"
+local evil = '\27]0;title\7\194\155'
+function event() end
+function prepare()
+   print('a', evil)
+   io.write(evil, 7, '\n')
+   io.stderr:write(evil, '\n')
+end
+";
+    std::fs::write(lab.path("own.lua"), text).unwrap();
+    let script = lab.path("own.lua").display().to_string();
+    let words = ["script", &script, "prepare", "null:"];
+    let piped = lab.run(&words);
+    let evil = "\u{1b}]0;title\u{7}\u{9b}";
+    assert!(piped.out.contains(&format!("a\t{evil}\n{evil}7\n")), "{:?}", piped.out);
+    assert!(piped.err.contains(evil), "{:?}", piped.err);
+
+    let environment = lab.command(&[]);
+    let mut terminal = std::process::Command::new("script");
+    terminal.envs(environment.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let command = format!("{} {}", env!("CARGO_BIN_EXE_bakeoff"), words.join(" "));
+    let shown = terminal.args(["-qec", &command, "/dev/null"]).stdin(std::process::Stdio::null()).output();
+    let Ok(shown) = shown else { return eprintln!("skipped: script(1) is not installed") };
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(!shown.contains("\u{1b}]0;") && !shown.contains('\u{9b}'), "{shown:?}");
+    assert_eq!(shown.matches(r"\x1b]0;title\x07\u{9b}").count(), 3, "{shown:?}");
+}
+
+#[cfg(feature = "lua")]
+#[test]
 fn a_plan_runs_a_script_in_lua_with_the_options_of_each_level() {
     let lab = Lab::new();
     let plan = plan_of_script(&lab, "size={size}");

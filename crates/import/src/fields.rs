@@ -83,13 +83,16 @@ pub(crate) fn whole(bytes: &[u8]) -> Option<u64> {
     })
 }
 
+/// Numbers over 0 that counts and times can be; products and quotients of others may be infinite.
+const POSSIBLE: std::ops::Range<f64> = 1e-20..1e20;
+
 /// Parses a number as `%f` prints a count or a time: optional decimals, no sign, no exponent.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<f64> {
     let plain = bytes.iter().all(|&b| b.is_ascii_digit() || b == b'.') && bytes.first()?.is_ascii_digit();
     if !plain {
         return None;
     }
-    std::str::from_utf8(bytes).ok()?.parse().ok().filter(|value: &f64| value.is_finite())
+    std::str::from_utf8(bytes).ok()?.parse().ok().filter(|value| *value == 0.0 || POSSIBLE.contains(value))
 }
 
 /// Returns the bytes as text, with U+FFFD for each invalid sequence.
@@ -132,7 +135,10 @@ mod tests {
     fn a_decimal_has_no_sign_and_no_exponent() {
         assert_eq!(decimal(b"10.012"), Some(10.012));
         assert_eq!(decimal(b"7"), Some(7.0));
-        for wrong in [&b""[..], b"-1", b"1e9", b"1.2.3", b".", b"nan", b"inf"] {
+        let (long, small) = ("9".repeat(300), "0.".to_owned() + &"0".repeat(300) + "1");
+        for wrong in
+            [&b""[..], b"-1", b"1e9", b"1.2.3", b".", b"nan", b"inf", long.as_bytes(), small.as_bytes()]
+        {
             assert_eq!(decimal(wrong), None, "{wrong:?}");
         }
     }

@@ -21,7 +21,7 @@ pub struct Stamp<'h> {
 
 impl Stamp<'_> {
     fn sample(&self, name: String, labels: String, value: f64) -> Sample {
-        Sample { t_ms: self.t_ms, host: self.host.to_owned(), name, labels, value }
+        Sample { t_ms: self.t_ms, host: self.host.into(), name: name.into(), labels: labels.into(), value }
     }
 }
 

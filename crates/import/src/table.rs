@@ -3,12 +3,13 @@
 //! The first form may name what each line belongs to. A column that it does not know might do so too, and is
 //! refused: without it, values of different things would be one series.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use record::unit::in_base_unit;
+use record::unit::{NUMBER_MAX, in_base_unit};
 
 use crate::error::{ImportError, Place};
 
@@ -61,6 +62,11 @@ const HOSTS: [&str; 2] = ["environment", "host"];
 const UNREAD: [&str; 3] = ["low", "high", "event"];
 /// Cells that stand for a missing value.
 const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
+const NO_MEASUREMENT: &str = "a number up to 1e60";
+/// Most cells of a line.
+const CELLS_MAX: usize = 100_000;
+/// Most values of a table.
+pub const VALUES_MAX: usize = 250_000;
 /// Times above this many seconds (the year 2540) are milliseconds of another program. In nanoseconds, those
 /// below fit in 64 bits.
 const SECONDS_MAX: f64 = 1.8e10;
@@ -76,21 +82,30 @@ const SECONDS_MAX: f64 = 1.8e10;
 /// The place of a cell that is neither a time nor a value, of a line with too few or too many cells, or of
 /// heads without a time.
 pub fn read(text: &str, zone: &TimeZone) -> Result<Entries, ImportError> {
-    let mut rows = rows(text.trim_start_matches('\u{feff}'))?.into_iter().peekable();
-    let Some(first) = rows.peek() else {
+    let mut rows = Rows::of(text.trim_start_matches('\u{feff}'));
+    let Some(first) = rows.next()? else {
         return Err(unexpected(Place { line: 1, column: 1 }, "an empty file", EXPECTED_HEADS));
     };
     let mut read = Entries::default();
     let heads = if is_time_head(&first.cells[0].text) {
-        let first = rows.next().expect("it was peeked at");
         Heads::of(&first)?
     } else if first.cells.len() == 2 && time(&first.cells[0].text, zone).is_some() {
         let metrics = vec![(1, "value".to_owned())];
-        Heads { labels: Vec::new(), subject: None, host: None, unit: None, long: None, metrics, width: 2 }
+        let heads = Heads {
+            labels: Vec::new(),
+            subject: None,
+            host: None,
+            unit: None,
+            long: None,
+            metrics,
+            width: 2,
+        };
+        heads.add(&first, zone, &mut read)?;
+        heads
     } else {
         return Err(unexpected(first.cells[0].place, &quoted(&first.cells[0].text), EXPECTED_HEADS));
     };
-    for row in rows {
+    while let Some(row) = rows.next()? {
         heads.add(&row, zone, &mut read)?;
     }
     read.order_repeated_hours();
@@ -154,7 +169,7 @@ struct Heads {
 }
 
 impl Heads {
-    fn of(row: &Row) -> Result<Self, ImportError> {
+    fn of(row: &Row<'_>) -> Result<Self, ImportError> {
         let names: Vec<String> = row.cells.iter().map(|cell| cell.text.trim().to_owned()).collect();
         let at = |name: &str| names.iter().position(|head| head.eq_ignore_ascii_case(name));
         let one_of = |heads: [&str; 2]| heads.into_iter().find_map(at);
@@ -167,8 +182,13 @@ impl Heads {
         let described = labels.iter().map(|(column, _)| *column);
         let known: Vec<usize> = described.chain(subject).chain(host).chain(unit).collect();
         let is_value = |i: usize, name: &str| i > 0 && !name.is_empty() && !known.contains(&i);
-        for (i, name) in names.iter().enumerate().filter(|(i, name)| is_value(*i, name)) {
-            if names.iter().position(|other| other == name) != Some(i) {
+        let mut seen: HashSet<&str> = HashSet::new();
+        for (i, name) in names.iter().enumerate() {
+            let is_first = seen.insert(name);
+            if !is_value(i, name) {
+                continue;
+            }
+            if !is_first {
                 return Err(unexpected(row.cells[i].place, &quoted(name), "each name once in the header"));
             }
             let is_unread = UNREAD.iter().any(|head| name.eq_ignore_ascii_case(head));
@@ -176,6 +196,7 @@ impl Heads {
                 return Err(unexpected(row.cells[i].place, &quoted(name), EXPECTED_LONG));
             }
         }
+        drop(seen);
         let metrics: Vec<(usize, String)> = if long.is_some() {
             Vec::new()
         } else {
@@ -187,7 +208,7 @@ impl Heads {
         Ok(Self { labels, subject, host, unit, long, metrics, width: row.cells.len() })
     }
 
-    fn add(&self, row: &Row, zone: &TimeZone, read: &mut Entries) -> Result<(), ImportError> {
+    fn add(&self, row: &Row<'_>, zone: &TimeZone, read: &mut Entries) -> Result<(), ImportError> {
         if row.cells.len() != self.width {
             let found = format!("{} cells", row.cells.len());
             let expected = format!("{}, as many as in the header", self.width);
@@ -224,11 +245,18 @@ impl Heads {
                 read.missing += 1;
                 continue;
             }
-            let value = cell.text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
-            let Some(value) = value else {
+            let value = cell.text.trim().parse::<f64>().ok();
+            let Some(value) = value.filter(|value| value.is_finite()) else {
                 return Err(unexpected(cell.place, &quoted(&cell.text), "a number, or nothing"));
             };
             let (value, unit) = in_base_unit(value, &unit);
+            if value.abs() > NUMBER_MAX {
+                return Err(unexpected(cell.place, &quoted(&cell.text), NO_MEASUREMENT));
+            }
+            if read.entries.len() == VALUES_MAX {
+                let expected = format!("at most {VALUES_MAX} values");
+                return Err(unexpected(cell.place, "another value", expected));
+            }
             let (subject, host, labels) = (subject.clone(), host.clone(), labels.clone());
             read.repeated.extend(later.map(|later| (read.entries.len(), later)));
             read.entries.push(Entry { at_unix_ns, metric, subject, host, value, unit, labels });
@@ -272,71 +300,105 @@ fn later_of_two(text: &str, zone: &TimeZone) -> Option<u64> {
     u64::try_from(later.as_nanosecond()).ok()
 }
 
-struct Row {
-    cells: Vec<Cell>,
+struct Row<'a> {
+    cells: Vec<Cell<'a>>,
 }
 
-struct Cell {
+struct Cell<'a> {
     place: Place,
-    text: String,
+    text: Cow<'a, str>,
 }
 
-/// Cells of each line that is not empty (RFC 4180): a quoted cell may hold commas, doubled quotes and breaks.
-fn rows(text: &str) -> Result<Vec<Row>, ImportError> {
-    let (mut rows, mut cells) = (Vec::new(), Vec::new());
-    let mut line = 1_u64;
-    let mut line_start = 0;
-    let mut at = 0;
-    let bytes = text.as_bytes();
-    while at < bytes.len() {
-        let place = Place { line, column: (at - line_start + 1) as u64 };
-        let mut content = String::new();
-        if bytes[at] == b'"' {
-            at += 1;
-            loop {
-                let rest = &text[at..];
-                let Some(quote) = rest.find('"') else {
-                    return Err(unexpected(place, "an unterminated quote", "a closing quote"));
-                };
-                let part = &rest[..quote];
-                line += part.matches('\n').count() as u64;
-                if let Some(last) = part.rfind('\n') {
-                    line_start = at + last + 1;
+/// Reader of the lines that are not empty (RFC 4180). A quoted cell may hold commas, quotes and breaks.
+struct Rows<'a> {
+    text: &'a str,
+    at: usize,
+    line: u64,
+    line_start: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, at: 0, line: 1, line_start: 0 }
+    }
+
+    fn place(&self) -> Place {
+        Place { line: self.line, column: (self.at - self.line_start + 1) as u64 }
+    }
+
+    /// Cells of the next line; `None` at the end.
+    fn next(&mut self) -> Result<Option<Row<'a>>, ImportError> {
+        let bytes = self.text.as_bytes();
+        let mut cells = Vec::new();
+        while self.at < bytes.len() {
+            if cells.len() == CELLS_MAX {
+                return Err(unexpected(
+                    self.place(),
+                    "another cell",
+                    format!("at most {CELLS_MAX} in a line"),
+                ));
+            }
+            cells.push(self.cell()?);
+            let is_comma = bytes.get(self.at) == Some(&b',');
+            self.at += 1;
+            if !is_comma {
+                self.line += 1;
+                self.line_start = self.at;
+                if let Some(row) = row(std::mem::take(&mut cells)) {
+                    return Ok(Some(row));
                 }
-                content += part;
-                at += quote + 1;
-                if bytes.get(at) != Some(&b'"') {
-                    break;
-                }
-                content.push('"');
-                at += 1;
+            } else if self.at == bytes.len() {
+                cells.push(Cell { place: self.place(), text: Cow::Borrowed("") });
             }
         }
-        let end = text[at..].find([',', '\n']).map_or(bytes.len(), |end| at + end);
-        content += text[at..end].trim_end_matches('\r');
-        at = end;
-        cells.push(Cell { place, text: content });
-        let is_comma = bytes.get(at) == Some(&b',');
-        at += 1;
-        if !is_comma {
-            line += 1;
-            line_start = at;
-            push(&mut rows, &mut cells);
-        } else if at == bytes.len() {
-            let place = Place { line, column: (at - line_start + 1) as u64 };
-            cells.push(Cell { place, text: String::new() });
+        Ok(row(cells))
+    }
+
+    /// The next cell, up to its comma or break.
+    fn cell(&mut self) -> Result<Cell<'a>, ImportError> {
+        let place = self.place();
+        let mut quoted = None;
+        if self.text.as_bytes()[self.at] == b'"' {
+            quoted = Some(self.quoted(place)?);
+        }
+        let rest = &self.text[self.at..];
+        let end = rest.find([',', '\n']).unwrap_or(rest.len());
+        let plain = rest[..end].trim_end_matches('\r');
+        self.at += end;
+        Ok(Cell { place, text: quoted.map_or(Cow::Borrowed(plain), |quoted| Cow::Owned(quoted + plain)) })
+    }
+
+    /// Text between quotes.
+    ///
+    /// - `place`: that of the first quote.
+    fn quoted(&mut self, place: Place) -> Result<String, ImportError> {
+        let mut content = String::new();
+        loop {
+            self.at += 1;
+            let rest = &self.text[self.at..];
+            let Some(quote) = rest.find('"') else {
+                return Err(unexpected(place, "an unterminated quote", "a closing quote"));
+            };
+            let part = &rest[..quote];
+            self.line += part.matches('\n').count() as u64;
+            if let Some(last) = part.rfind('\n') {
+                self.line_start = self.at + last + 1;
+            }
+            content += part;
+            self.at += quote + 1;
+            if self.text.as_bytes().get(self.at) != Some(&b'"') {
+                return Ok(content);
+            }
+            content.push('"');
         }
     }
-    push(&mut rows, &mut cells);
-    Ok(rows)
 }
 
-fn push(rows: &mut Vec<Row>, cells: &mut Vec<Cell>) {
-    let cells = std::mem::take(cells);
+/// A line, unless it is empty or a comment.
+fn row(cells: Vec<Cell<'_>>) -> Option<Row<'_>> {
     let is_comment = cells.first().is_some_and(|cell| cell.text.starts_with('#'));
-    if !is_comment && cells.iter().any(|cell| !cell.text.trim().is_empty()) {
-        rows.push(Row { cells });
-    }
+    let is_empty = cells.iter().all(|cell| cell.text.trim().is_empty());
+    (!is_comment && !is_empty).then_some(Row { cells })
 }
 
 fn quoted(text: &str) -> String {
@@ -344,7 +406,7 @@ fn quoted(text: &str) -> String {
     if short.is_empty() { "nothing".to_owned() } else { format!("`{short}`") }
 }
 
-fn unexpected(place: Place, found: &str, expected: impl Into<std::borrow::Cow<'static, str>>) -> ImportError {
+fn unexpected(place: Place, found: &str, expected: impl Into<Cow<'static, str>>) -> ImportError {
     ImportError::Unexpected { place, found: found.to_owned(), expected: expected.into() }
 }
 
@@ -474,6 +536,26 @@ mod tests {
             "{}",
             wrong("time,run,v\n1,\"a\nb\",2\n2,c,x\n")
         );
+    }
+
+    #[test]
+    fn a_header_of_99_999_metrics_is_read_and_one_of_more_is_refused() {
+        let table = |metrics: usize| {
+            let heads: Vec<String> = (0..metrics).map(|i| format!("m{i}")).collect();
+            format!("time,{}\n1{}\n", heads.join(","), ",2".repeat(metrics))
+        };
+        assert_eq!(values(&table(99_999)).len(), 99_999);
+        assert!(wrong(&table(200_000)).contains("expected at most 100000 in a line"));
+        let twice = table(99_998).replacen('\n', ",m0\n", 1);
+        assert!(wrong(&twice).contains("found `m0`, expected each name once"));
+        assert!(wrong(&("time,v\n".to_owned() + &"1,2\n".repeat(250_001))).contains("at most 250000 values"));
+    }
+
+    #[test]
+    fn a_number_that_no_measurement_has_is_refused_also_after_its_conversion() {
+        assert!(wrong("time,v\n1,1e308\n").starts_with("2:3: found `1e308`, expected a number up to 1e60"));
+        assert!(wrong("time,metric,unit,value\n1,m,h,-9e59\n").contains("found `-9e59`"));
+        assert_eq!(values("time,v\n1,-1e60\n").len(), 1);
     }
 
     #[test]

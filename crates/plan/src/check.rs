@@ -17,7 +17,7 @@ use record::target::{mask_text, whole_lines};
 use self::assemble::{Parts, assemble};
 use self::checker::Checker;
 use self::judge::judge_feasible_metrics;
-use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human};
+use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human, some_of};
 use crate::keys::{self, Kind, Placeholders};
 use crate::load::{ParsedRate, RATE};
 use crate::matrix::{self, Limits};
@@ -120,7 +120,15 @@ impl Checker<'_> {
     }
 
     fn factors(&mut self, parsed: &[ParsedFactor]) -> Vec<Factor> {
-        parsed.iter().map(|factor| self.factor(factor)).collect()
+        if let Some(further) = parsed.get(FACTORS_MAX) {
+            let kind = ProblemKind::BadValue {
+                key: "factors".into(),
+                found: format!("{} factors", parsed.len()),
+                expected: format!("at most {FACTORS_MAX}"),
+            };
+            self.problem(further.name.position, kind);
+        }
+        parsed.iter().take(FACTORS_MAX).map(|factor| self.factor(factor)).collect()
     }
 
     fn factor(&mut self, parsed: &ParsedFactor) -> Factor {
@@ -128,13 +136,13 @@ impl Checker<'_> {
         if let Some(why) = no_factor_name(&name.value) {
             self.problem(name.position, ProblemKind::BadFactorName { name: name.value.clone(), why });
         }
-        let mut values: Vec<String> = Vec::new();
+        let (mut values, mut known): (Vec<String>, BTreeSet<&str>) = (Vec::new(), BTreeSet::new());
         for value in &parsed.values {
-            if values.contains(&value.value) {
+            if known.insert(&value.value) {
+                values.push(value.value.clone());
+            } else {
                 let kind = ProblemKind::ValueTwice { factor: name.value.clone(), value: value.value.clone() };
                 self.problem(value.position, kind);
-            } else {
-                values.push(value.value.clone());
             }
         }
         let plot = parsed.level.as_ref().map_or(Plot::Whole, |level| level.value);
@@ -162,12 +170,12 @@ impl Checker<'_> {
                 None
             }
             (Some(reference), Plot::Whole) => {
-                if !values.is_empty() && !values.contains(&reference.value) {
+                if !values.is_empty() && !known.contains(reference.value.as_str()) {
                     let kind = ProblemKind::ReferenceIsNoValue {
                         factor: name.value.clone(),
                         reference: reference.value.clone(),
                         closest: closest(&reference.value, values.iter().map(String::as_str)),
-                        known: values.clone(),
+                        known: some_of(values.iter().map(String::as_str)),
                     };
                     self.problem(reference.position, kind);
                 }
@@ -195,7 +203,7 @@ impl Checker<'_> {
                         key: key.clone(),
                         name: name.into(),
                         closest: closest(name, factors.iter().map(|f| f.name.as_str()).chain([SCRATCH])),
-                        known: factors.iter().map(|f| f.name.clone()).chain([SCRATCH.into()]).collect(),
+                        known: some_of(factors.iter().map(|f| f.name.as_str()).chain([SCRATCH])),
                     },
                     (Some(factor), Placeholders::WholePlot { because }) if factor.plot == Plot::Sub => {
                         ProblemKind::SubPlotTooDeep { key: key.clone(), factor: name.into(), why: because }
@@ -365,7 +373,7 @@ impl Checker<'_> {
     }
 
     fn environment(&mut self, parsed: &ParsedPlan, factors: &[Factor]) {
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut wrong) = (BTreeSet::new(), 0);
         for only in parsed.server.iter().flat_map(|s| &s.env).filter_map(|e| e.only.as_ref()) {
             if !seen.insert(&only.value) {
                 continue;
@@ -375,13 +383,17 @@ impl Checker<'_> {
             match &owners[..] {
                 [_] => {}
                 [] => {
-                    let known: Vec<String> = whole.iter().flat_map(|f| f.values.clone()).collect();
+                    let known = || whole.iter().flat_map(|f| &f.values).map(String::as_str);
                     let kind = ProblemKind::EnvironmentForNoValue {
                         name: only.value.clone(),
-                        closest: closest(&only.value, known.iter().map(String::as_str)),
-                        known,
+                        closest: closest(&only.value, known()),
+                        known: some_of(known()),
                     };
                     self.problem(only.position, kind);
+                    wrong += 1;
+                    if wrong == WRONG_MAX {
+                        break;
+                    }
                 }
                 several => {
                     let factors = several.iter().map(|(factor, _)| factor.clone()).collect();
@@ -514,6 +526,11 @@ impl Checker<'_> {
         }
     }
 }
+
+/// Most factors of a plan.
+const FACTORS_MAX: usize = 1_000;
+/// Most tables of the environment for which a plan has no value that are reported.
+const WRONG_MAX: usize = 20;
 
 /// Labels of every run of a bake-off, in addition to the levels of its factors.
 const DESIGN_WORDS: [&str; 7] =

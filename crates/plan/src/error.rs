@@ -321,21 +321,52 @@ impl std::error::Error for PlanErrors {}
 pub(crate) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
+    /// Number of characters before each block of the text: a line may be as long as the whole plan.
+    before: Vec<usize>,
 }
+
+/// Length of a block, in bytes.
+const BLOCK: usize = 1 << 10;
 
 impl<'a> Lines<'a> {
     pub(crate) fn of(text: &'a str) -> Self {
         let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { text, starts }
+        let blocks = text.as_bytes().chunks(BLOCK);
+        let sums = blocks.scan(0, |sum, block| {
+            *sum += characters(block);
+            Some(*sum)
+        });
+        Self { text, starts, before: std::iter::once(0).chain(sums).collect() }
+    }
+
+    fn characters_before(&self, at: usize) -> usize {
+        let block = at / BLOCK;
+        self.before[block] + characters(&self.text.as_bytes()[block * BLOCK..at])
     }
 
     /// Position of the start of a span of bytes.
     pub(crate) fn position(&self, span: &Range<usize>) -> Position {
         let at = span.start.min(self.text.len());
         let line = self.starts.partition_point(|&start| start <= at);
-        let column = self.text[self.starts[line - 1]..at].chars().count() + 1;
+        let column = self.characters_before(at) - self.characters_before(self.starts[line - 1]) + 1;
         Position { line, column }
     }
+}
+
+/// Number of characters that begin in these bytes of UTF-8.
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+/// Most known names of a message.
+const KNOWN_MAX: usize = 50;
+
+/// Known names for a message; of many, the first.
+pub(crate) fn some_of<'a>(known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut known = known.into_iter().map(str::to_owned);
+    let mut some: Vec<String> = known.by_ref().take(KNOWN_MAX).collect();
+    some.extend(known.next().map(|_| "...".to_owned()));
+    some
 }
 
 /// Known name that `found` probably misspells.
@@ -366,5 +397,10 @@ mod tests {
         assert_eq!(lines.position(&(2..3)), Position { line: 2, column: 1 });
         assert_eq!(lines.position(&(4..5)), Position { line: 2, column: 2 });
         assert_eq!(lines.position(&(99..99)), Position { line: 3, column: 1 });
+        let long = format!("a\n{}x", "ü".repeat(10_000));
+        let lines = Lines::of(&long);
+        for letter in [0, 1, 511, 512, 5_000, 10_000] {
+            assert_eq!(lines.position(&(2 + 2 * letter..99_999)), Position { line: 2, column: letter + 1 });
+        }
     }
 }

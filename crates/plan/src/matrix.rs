@@ -23,17 +23,33 @@ pub(crate) struct Limits {
 impl Limits {
     /// Whether a combination is measured.
     fn allow(&self, cell: &Levels) -> bool {
-        let is_extra = |(name, level): (&String, &String)| {
-            self.extra.get(name).is_some_and(|levels| levels.contains(level))
-        };
-        let is_plain = !cell.iter().any(is_extra);
-        if is_plain && !self.exclude.iter().any(|pattern| matches(pattern, cell)) {
-            return true;
-        }
-        self.include.iter().any(|pattern| {
+        self.is_plain(cell) || self.including(cell).next().is_some()
+    }
+
+    /// Place of the one entry of `include` without which a combination would not be measured.
+    pub(crate) fn needs(&self, cell: &Levels) -> Option<usize> {
+        let mut including = self.including(cell);
+        let first = including.next().filter(|_| !self.is_plain(cell));
+        first.filter(|_| including.next().is_none())
+    }
+
+    fn is_extra(&self, (name, level): (&String, &String)) -> bool {
+        self.extra.get(name).is_some_and(|levels| levels.contains(level))
+    }
+
+    /// Whether a combination is measured without any entry of `include`.
+    fn is_plain(&self, cell: &Levels) -> bool {
+        !cell.iter().any(|level| self.is_extra(level))
+            && !self.exclude.iter().any(|pattern| matches(pattern, cell))
+    }
+
+    /// Places of the entries of `include` that have a combination.
+    fn including<'a>(&'a self, cell: &'a Levels) -> impl Iterator<Item = usize> + 'a {
+        let has_it = move |pattern: &Pattern| {
             let mut others = cell.iter().filter(|(name, _)| !pattern.contains_key(*name));
-            matches(pattern, cell) && !others.any(is_extra)
-        })
+            matches(pattern, cell) && !others.any(|level| self.is_extra(level))
+        };
+        self.include.iter().enumerate().filter(move |&(_, pattern)| has_it(pattern)).map(|(i, _)| i)
     }
 
     /// Whether a factor exists in a cell with these levels of the factors above it.
@@ -64,11 +80,13 @@ pub(crate) fn series(factors: &[Factor], limits: &Limits) -> Vec<(Levels, Vec<Le
         cells = cells.into_iter().flat_map(each).collect();
     }
     cells.retain(|cell| limits.allow(cell));
+    let places: Vec<BTreeMap<&str, usize>> =
+        factors.iter().map(|f| f.values.iter().map(String::as_str).zip(0..).collect()).collect();
     let place = |cell: &Levels, plot: Plot| -> Vec<Option<usize>> {
-        let of_plot = factors.iter().filter(|f| f.plot == plot);
-        of_plot.map(|f| f.values.iter().position(|v| cell.get(&f.name) == Some(v))).collect()
+        let of_plot = factors.iter().zip(&places).filter(|(f, _)| f.plot == plot);
+        of_plot.map(|(f, places)| places.get(cell.get(&f.name)?.as_str()).copied()).collect()
     };
-    cells.sort_by_key(|cell| (place(cell, Plot::Whole), place(cell, Plot::Sub)));
+    cells.sort_by_cached_key(|cell| (place(cell, Plot::Whole), place(cell, Plot::Sub)));
     let mut found: Vec<(Levels, Vec<Levels>)> = Vec::new();
     for cell in cells {
         let (whole, sub): (Levels, Levels) = cell.into_iter().partition(|(name, _)| {
@@ -150,8 +168,11 @@ pub(crate) fn named(levels: &Levels) -> String {
 /// Whole-plot factors, with values, that `jemalloc` or `allocator=jemalloc` can mean.
 pub(crate) fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
     let whole = factors.iter().filter(|f| f.plot == Plot::Whole);
-    let pairs = whole.flat_map(|f| f.values.iter().map(|v| (f.name.clone(), v.clone())));
-    pairs.filter(|(factor, value)| only == value || only == format!("{factor}={value}")).collect()
+    let pairs = whole.flat_map(|f| {
+        let after_name = only.strip_prefix(f.name.as_str()).and_then(|rest| rest.strip_prefix('='));
+        f.values.iter().filter(move |v| *v == only || Some(v.as_str()) == after_name).map(move |v| (f, v))
+    });
+    pairs.map(|(factor, value)| (factor.name.clone(), value.clone())).collect()
 }
 
 fn with(cell: &Levels, name: &str, value: &str) -> Levels {

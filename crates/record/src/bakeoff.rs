@@ -32,6 +32,9 @@ pub enum Plot {
 
 words!(Plot { Whole = "whole-plot", Sub = "sub-plot" });
 
+/// Most trials of a bake-off. Only a mistake exceeds it: with trials of a minute, it takes a month.
+pub const TRIALS_MAX: u32 = 50_000;
+
 /// One value of each factor, by the factor's name.
 pub type Levels = BTreeMap<String, String>;
 

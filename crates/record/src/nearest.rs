@@ -8,7 +8,9 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         return None;
     }
     let close = |(distance, _): &(usize, &str)| *distance <= letters.max(3) / 3;
-    let measured = known.into_iter().map(|name| (distance(found, name), name));
+    // A name may be a megabyte of a plan.
+    let names = known.into_iter().filter(|name| name.len() <= NAME_BYTES_MAX);
+    let measured = names.map(|name| (distance(found, name), name));
     measured.filter(close).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
@@ -19,6 +21,8 @@ pub fn did_you_mean<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -
 
 /// Longest text that can misspell a name.
 const NAME_CHARS_MAX: usize = 64;
+/// Longest name that is suggested, in bytes.
+const NAME_BYTES_MAX: usize = 1 << 10;
 
 /// Edit distance of two words: letters to insert, delete or replace, or neighbors to swap; `-` and `_` are
 /// equal.

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::instruments::Instruments;
 use crate::limits::{Throttled, not_watched};
 use crate::load::LoadRecord;
-use crate::missing::Maybe;
+use crate::missing::{Maybe, Missing};
 use crate::proof::Proof;
 use crate::resources::Resources;
 use crate::series::Sample;
@@ -294,6 +294,14 @@ impl Run {
             recorded: None,
             throttled: Err(not_watched()),
         }
+    }
+
+    /// Name of [`Self::series`] among the missing measurements.
+    pub const SERIES: &str = "series";
+
+    /// Reason that stored numbers over time were not read; `None` if all were read.
+    pub fn unread_series(&self) -> Option<&Missing> {
+        self.instruments.missing.get(Self::SERIES).filter(|_| self.series.is_empty())
     }
 }
 

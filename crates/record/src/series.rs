@@ -1,6 +1,72 @@
 //! Numbers over time, in the two long formats of the archive.
 
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use crate::histogram::CompactHistogram;
+
+/// A text that samples share: a clone copies no letters. A series of a million samples has few texts.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedText(Arc<str>);
+
+impl SharedText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deref for SharedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for SharedText {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SharedText {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<String> for SharedText {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl PartialEq<str> for SharedText {
+    fn eq(&self, other: &str) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl PartialEq<&str> for SharedText {
+    fn eq(&self, other: &&str) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl fmt::Display for SharedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Debug for SharedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
 
 /// One value of one named series at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -8,11 +74,11 @@ pub struct Sample {
     /// Milliseconds since the run's anchor; the end of the interval that the value describes.
     pub t_ms: i64,
     /// Host of the measurement.
-    pub host: String,
+    pub host: SharedText,
     /// Name, ending in its unit: `offered_per_s`, `cpu_event_ratio`.
-    pub name: String,
+    pub name: SharedText,
     /// Labels that distinguish samples of one name: `cpu=1`; may be empty.
-    pub labels: String,
+    pub labels: SharedText,
     /// The value.
     pub value: f64,
 }

@@ -1,5 +1,9 @@
 //! Units of numbers that other programs wrote, as far as they convert without doubt.
 
+/// Largest number, positive or negative, that counts as measured: sums, squares and products of such numbers
+/// are finite.
+pub const NUMBER_MAX: f64 = 1e60;
+
 /// A value and its unit, converted to the base unit of its kind: `s`, `bytes`, `bits`, `%`, or a quotient of
 /// them, such as `bytes/s`, `1/s` and `s/op`.
 ///

@@ -12,6 +12,12 @@ pub(crate) fn latency(ns: f64) -> String {
     if unit == "ns" { format!("{value:.0} ns") } else { format!("{} {unit}", significant(value)) }
 }
 
+/// [`latency`] of seconds, of which the nanoseconds may be infinite.
+fn latency_of_s(seconds: f64) -> String {
+    let ns = seconds * 1e9;
+    if ns.is_finite() { latency(ns) } else { format!("{} s", significant(seconds)) }
+}
+
 fn unit_of(ns: f64) -> (f64, &'static str) {
     match ns {
         n if n < 999.5 => (n, "ns"),
@@ -350,7 +356,7 @@ fn stamp(unix_ns: u64) -> jiff::Timestamp {
 pub(crate) fn metric_value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", significant_4(value)),
-        Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => latency(value * 1e9),
+        Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => latency_of_s(value),
         Metric::LockCpu | Metric::MemoryGrowth => stored_share(value, Toward::Nearest),
         Metric::IoPerEvent => format!("{} B", significant_4(value)),
         Metric::EnergyPerEvent => format!("{} J", small(value)),
@@ -384,7 +390,7 @@ pub(crate) fn metric_name(key: &Key) -> String {
 pub(crate) fn axis_value(key: &Key, value: f64) -> String {
     match key.own_metric() {
         Some(metric) => metric_value(metric, value),
-        None if key.unit() == Some("s") => latency(value * 1e9),
+        None if key.unit() == Some("s") => latency_of_s(value),
         None if value != 0.0 && value.abs() < 0.1 => significant(value),
         None => significant_4(value),
     }

@@ -76,13 +76,13 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
                 t_ms: i64::from(t) * 1_000,
                 host: "h".into(),
                 name: (*name).into(),
-                labels: String::new(),
+                labels: "".into(),
                 value,
             });
         }
     }
     for lock in 0..30 {
-        let labels = format!("lock=<a & b>{lock}");
+        let labels = format!("lock=<a & b>{lock}").into();
         let sample =
             Sample { t_ms: 0, host: "h".into(), name: "lock_s".into(), labels, value: f64::from(lock) };
         recorded.series.push(sample);

@@ -229,9 +229,9 @@ impl<'a> Instruments<'a> {
         for reading in self.others.iter_mut().flat_map(|o| o.read()) {
             self.series.push(Sample {
                 t_ms: t_ns / 1_000_000,
-                host: self.settings.host.clone(),
-                name: reading.name,
-                labels: reading.labels,
+                host: self.settings.host.as_str().into(),
+                name: reading.name.into(),
+                labels: reading.labels.into(),
                 value: reading.value,
             });
         }

@@ -13,7 +13,7 @@ use record::limits::Throttled;
 use record::load::Phase;
 use record::missing::{Maybe, Missing};
 use record::resources::Resources;
-use record::series::Sample;
+use record::series::{Sample, SharedText};
 
 use crate::quotas::Quotas;
 
@@ -208,12 +208,12 @@ impl Beside {
     ///
     /// - `anchor`: time origin of the series.
     pub fn take_series(&mut self, host: &str, anchor: WallAnchor) -> Vec<Sample> {
-        let start_ns = anchor.unix_ns.cast_signed();
+        let (start_ns, host) = (anchor.unix_ns.cast_signed(), SharedText::from(host));
         let sample = |(at_ns, reading): (u64, Reading)| Sample {
             t_ms: (anchor.unix_ns_at(at_ns).cast_signed() - start_ns) / 1_000_000,
-            host: host.to_owned(),
-            name: reading.name,
-            labels: reading.labels,
+            host: host.clone(),
+            name: reading.name.into(),
+            labels: reading.labels.into(),
             value: reading.value,
         };
         std::mem::take(&mut self.readings).into_iter().map(sample).collect()

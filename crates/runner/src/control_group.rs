@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use load::Stop;
-use nix::sys::signal::{Signal, kill};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{Pid, getpid};
 use probes::cgroups::{self, Cgroup};
 use record::clock::{Clock as _, Monotonic};
 
 use crate::account;
+use crate::pidfd;
 use crate::process::{Waited, wait_for};
 use crate::random;
 
@@ -275,10 +275,11 @@ fn kill_all(path: &Path, members: &[Pid]) {
     // A process that is stopped cannot end by itself, and its parent may wait for that.
     let _ = thaw_at(path);
     // Since Linux 5.14; this also kills processes that are being forked.
-    let _ = fs::write(path.join("cgroup.kill"), "1");
+    if fs::write(path.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
     for pid in members {
-        // It may have ended just now.
-        let _ = kill(*pid, Signal::SIGKILL);
+        pidfd::kill_if(*pid, || is_member(path, *pid));
     }
 }
 
@@ -304,6 +305,11 @@ fn remove_tree(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
+}
+
+/// Whether a process is in the group now.
+fn is_member(path: &Path, pid: Pid) -> bool {
+    members(path).contains(&pid)
 }
 
 fn members(path: &Path) -> Vec<Pid> {

@@ -29,7 +29,7 @@ use record::clock::{Clock as _, Monotonic};
 use record::environment::Environment;
 use record::limits::Throttled;
 use record::missing::Maybe;
-use record::series::Sample;
+use record::series::{Sample, SharedText};
 
 use self::files::Files;
 use self::judge::{others_sentence, stolen_sentence, strays_sentence, unfair, used_cpu_s};
@@ -320,12 +320,11 @@ impl Copies {
             .or_else(|| if self.plan.time < FAIR_FROM { None } else { unfair(&rates, self.cpus) });
         let mut samples = self.samples(bench, wall_s, &tallies);
         if let Ok(ratio) = others_ratio {
-            let (t_ms, host) = (since_ms(bench), String::new());
             samples.push(Sample {
-                t_ms,
-                host,
+                t_ms: since_ms(bench),
+                host: SharedText::default(),
                 name: "others_ratio".into(),
-                labels: String::new(),
+                labels: SharedText::default(),
                 value: ratio,
             });
         }
@@ -337,7 +336,13 @@ impl Copies {
         let t_ms = since_ms(bench);
         let mut samples = Vec::new();
         let mut add = |name: &str, labels: String, value: f64| {
-            samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
+            samples.push(Sample {
+                t_ms,
+                host: SharedText::default(),
+                name: name.into(),
+                labels: labels.into(),
+                value,
+            });
         };
         add("cpus", String::new(), f64::from(self.cpus));
         add("wall_s", String::new(), wall_s);

@@ -31,6 +31,7 @@ mod listener;
 mod log;
 mod machine;
 mod options;
+mod pidfd;
 mod preflight;
 mod process;
 mod queue;

@@ -2,7 +2,7 @@
 //! the plan gives it.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use record::clock::{Clock as _, Monotonic};
 use crate::account::Account;
 use crate::control_group::ControlGroup;
 use crate::log::Log;
+use crate::pidfd;
 
 /// Polling interval while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -63,6 +64,8 @@ pub(crate) struct Stat {
     pub(crate) session: i32,
     /// `false` for a zombie.
     pub(crate) is_alive: bool,
+    /// Start, in ticks since boot. With the process id, it identifies a process.
+    pub(crate) started: u64,
 }
 
 /// Result of waiting.
@@ -142,11 +145,7 @@ impl Process {
     /// Waits for its exact end, as a measurement needs it. It stays a zombie.
     pub(crate) fn watch(&self, at_most: Duration, stop: &Stop) -> io::Result<Waited> {
         let began_ns = Monotonic.now_ns();
-        // SAFETY: the call takes two numbers and returns a new file descriptor.
-        let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid.as_raw(), 0) })?;
-        let fd = i32::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
-        // SAFETY: as above, the descriptor is new and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = pidfd::open(self.pid)?;
         loop {
             let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one entry, which lives until the call returns.
@@ -270,7 +269,9 @@ fn parse_stat(stat: &str) -> Option<Stat> {
     let is_alive = !matches!(fields.next()?, "Z" | "X");
     let mut number = || fields.next()?.parse().ok();
     let (parent, _group, session) = (number()?, number()?, number()?);
-    Some(Stat { parent, session, is_alive })
+    // The 22nd field; 6 are taken.
+    let started = fields.nth(15)?.parse().ok()?;
+    Some(Stat { parent, session, is_alive, started })
 }
 
 fn span(time: libc::timeval) -> Duration {
@@ -472,7 +473,7 @@ mod tests {
     #[test]
     fn parent_and_session_are_found_behind_any_name() {
         let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        assert_eq!(parse_stat(stat), Some(Stat { parent: 1, session: 3, is_alive: true }));
+        assert_eq!(parse_stat(stat), Some(Stat { parent: 1, session: 3, is_alive: true, started: 4711 }));
         assert!(!parse_stat(&stat.replace(" S ", " Z ")).unwrap().is_alive);
         assert_eq!(parse_stat("7"), None);
         assert!(is_alive(getpid().as_raw()));

@@ -16,7 +16,7 @@ use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::load::Phase;
 use record::missing::{Maybe, Missing};
 use record::resources::{Resource, Resources, SERVER_MEMORY, Used, UsedBy};
-use record::series::Sample;
+use record::series::{Sample, SharedText};
 
 use crate::server_cpu::{Stat, ignores_children};
 
@@ -118,11 +118,12 @@ impl<'a> ServerUse<'a> {
             (Resource::Read, used(|m| m.read_bytes)),
             (Resource::Written, used(|m| m.written_bytes)),
         ]);
+        let [host, name] = [host, SERVER_MEMORY].map(SharedText::from);
         let sample = |(at_ns, value): &(u64, f64)| Sample {
             t_ms: i64::try_from(at_ns.saturating_sub(anchor.monotonic_ns) / 1_000_000).unwrap_or(i64::MAX),
-            host: host.to_owned(),
-            name: SERVER_MEMORY.to_owned(),
-            labels: String::new(),
+            host: host.clone(),
+            name: name.clone(),
+            labels: SharedText::default(),
             value: *value,
         };
         series.extend(self.levels.iter().map(sample));

@@ -12,7 +12,7 @@ use plan::ServerValues;
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::load::Phase;
 use record::missing::Missing;
-use record::series::Sample;
+use record::series::{Sample, SharedText};
 
 use crate::process::{Placement, Process, Waited};
 use crate::strays::VARIABLE;
@@ -84,12 +84,14 @@ impl<'scope> Reader<'scope> {
     ) {
         drop(self.ticks.take());
         let Ok(found) = self.thread.join() else { return };
+        let host = SharedText::from(host);
+        let labels_of = |name: &str| if name.is_empty() { String::new() } else { format!("name={name}") };
         let sample = |number: Number| Sample {
             t_ms: i64::try_from(number.at_ns.saturating_sub(anchor.monotonic_ns) / 1_000_000)
                 .unwrap_or(i64::MAX),
-            host: host.to_owned(),
-            labels: if number.name.is_empty() { String::new() } else { format!("name={}", number.name) },
-            name: number.series,
+            host: host.clone(),
+            labels: labels_of(&number.name).into(),
+            name: number.series.into(),
             value: number.value,
         };
         series.extend(found.numbers.into_iter().map(sample));

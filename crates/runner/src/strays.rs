@@ -16,11 +16,12 @@ use std::time::Duration;
 use load::Stop;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, geteuid, getpid, getsid};
 use probes::process_time;
 
+use crate::pidfd;
 use crate::process::{Process, Stat, Waited, wait_for};
 
 /// Environment variable that marks a process, also within a control group.
@@ -97,37 +98,36 @@ impl Strays {
 
     /// Returns the live processes of the series.
     pub(crate) fn members(&self) -> Vec<Pid> {
-        self.all().into_iter().filter(|(_, is_alive)| *is_alive).map(|(pid, _)| pid).collect()
+        self.all().into_iter().filter(|(_, stat)| stat.is_alive).map(|(pid, _)| pid).collect()
     }
 
     /// Kills them, and waits until all are gone. Returns the number of live ones, or an error if some do not
     /// die.
     pub(crate) fn end(&self) -> Result<usize, String> {
-        let (mut found, mut killed) = (BTreeSet::new(), 0);
+        let (mut found, mut killed) = (BTreeMap::new(), 0);
         let waited = wait_for(PATIENCE, &Stop::new(), || {
             let all = self.all();
-            for (pid, is_alive) in &all {
-                let is_new = found.insert(*pid);
-                killed += usize::from(is_new && *is_alive);
-                // It may have ended just now, which is the goal.
-                let _ = kill(*pid, Signal::SIGKILL);
+            for (pid, stat) in &all {
+                let is_it = || Stat::of_any(pid.as_raw()).is_ok_and(|now| now.started == stat.started);
+                let process = pidfd::kill_if(*pid, is_it);
+                let is_new = found.insert((*pid, stat.started), process).is_none();
+                killed += usize::from(is_new && stat.is_alive);
             }
-            !all.iter().any(|(_, is_alive)| *is_alive)
+            !all.iter().any(|(_, stat)| stat.is_alive)
         });
         if waited != Waited::Done {
             return Err("processes that it started survive SIGKILL".to_owned());
         }
         // Each of them is a zombie now. A process that lost its parent is our child. Another parent reaps its
         // own children, and waiting for those is an error.
-        for pid in found {
-            while waitpid(pid, None) == Err(Errno::EINTR) {}
+        for ((pid, _), process) in &found {
+            pidfd::reap(*pid, process.as_ref());
         }
         Ok(killed)
     }
 
-    /// Returns the processes of the series and whether each is alive; of the dead, those that this process
-    /// must reap.
-    fn all(&self) -> Vec<(Pid, bool)> {
+    /// Returns the processes of the series; of the dead, those that this process must reap.
+    fn all(&self) -> Vec<(Pid, Stat)> {
         let table = self.processes();
         let (own, own_session) = (getpid().as_raw(), getsid(None).map_or(0, Pid::as_raw));
         let is_root_of_some = |listed: &Listed| {
@@ -154,7 +154,7 @@ impl Strays {
             }
             members.extend(more);
         }
-        members.into_iter().map(|pid| (Pid::from_raw(pid), table[&pid].stat.is_alive)).collect()
+        members.into_iter().map(|pid| (Pid::from_raw(pid), table[&pid].stat)).collect()
     }
 
     /// Returns the processes of the owners, also zombies.

@@ -24,7 +24,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use plan::{Data, How, SweepPlan};
 use record::bakeoff::Trial;
 use record::clock::{Clock as _, Monotonic};
-use record::series::Sample;
+use record::series::{Sample, SharedText};
 
 use self::place::Below;
 use crate::error::RunnerError;
@@ -318,7 +318,8 @@ impl Notes {
     fn push(&mut self, bench: &Bench<'_>, name: &str, labels: String, value: f64) {
         let t_ms = (Monotonic.now_ns() - bench.anchor.monotonic_ns) / 1_000_000;
         let t_ms = i64::try_from(t_ms).unwrap_or(i64::MAX);
-        self.samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
+        let host = SharedText::default();
+        self.samples.push(Sample { t_ms, host, name: name.into(), labels: labels.into(), value });
     }
 
     /// Records possible disturbances, every quarter of a second.

@@ -468,7 +468,7 @@ fn values(
             let value = step::number(&name, &step, workspace, conductor.stop)?;
             let t_ms = i64::try_from((WallAnchor::now().monotonic_ns - anchor.monotonic_ns) / 1_000_000)
                 .expect("a trial is short");
-            Ok(Sample { t_ms, host: host.to_owned(), name, labels: Sample::OF_TRIAL.to_owned(), value })
+            Ok(Sample { t_ms, host: host.into(), name: name.into(), labels: Sample::OF_TRIAL.into(), value })
         })
         .collect()
 }

@@ -385,6 +385,15 @@ fn root_a_configuration_that_others_can_change_is_not_built_from() {
         git config include.path more; refused /tmp/theirs/config
         git config --unset include.path
         HOME=/tmp/theirs; refused /tmp/theirs/.config/git/config; HOME=/tmp/root
+        # Attributes for all repositories name files for a filter of root.
+        git config filter.evil.smudge 'touch /tmp/root/filtered; cat'; git rm -q .gitattributes; git commit -q -m plain
+        echo '* filter=evil' | as_nobody tee /tmp/theirs/attributes >/dev/null
+        git config core.attributesFile /tmp/theirs/attributes; refused /tmp/theirs/attributes
+        git config --unset core.attributesFile
+        mkdir -p /tmp/root/.config/git; cp /tmp/theirs/attributes /tmp/root/.config/git
+        chown 65534 /tmp/root/.config/git/attributes; refused /tmp/root/.config/git/attributes
+        rm -r /tmp/root/.config; git config --remove-section filter.evil
+        echo '* filter=evil' >.gitattributes; git add .; git commit -q -m filtered
         cp /tmp/theirs/config /tmp/root/.gitconfig; chown 65534 /tmp/root/.gitconfig
         refused /tmp/root/.gitconfig; rm /tmp/root/.gitconfig
         # A repository as a folder of a commit.
@@ -404,7 +413,7 @@ fn root_a_configuration_that_others_can_change_is_not_built_from() {
         return;
     };
     let said = said(&output);
-    assert_eq!(said.matches("refused\n").count(), 7, "{said}");
+    assert_eq!(said.matches("refused\n").count(), 9, "{said}");
     assert!(!said.contains("filtered /tmp") && !said.contains("filtered sub"), "{said}");
     assert!(said.contains("sub\n") && said.contains("own\n"), "{said}");
     assert!(said.ends_with("/tmp/root/filtered\n/tmp/root/planted\n"), "the control: {said}");

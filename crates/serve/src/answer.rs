@@ -152,9 +152,10 @@ pub(crate) fn unprinted(format: Format, why: &PrintError) -> Response {
 
 /// The answer to an error of the archive. Its paths are those of this server: they are left out.
 pub(crate) fn of_archive(format: Format, why: &archive::ArchiveError) -> Response {
-    use archive::ArchiveError::{Ambiguous, Busy, NotFound, PartOfBakeoff, Queued};
+    use archive::ArchiveError::{Ambiguous, Busy, NotFound, PartOfBakeoff, Queued, TooLong};
     match why {
         NotFound { .. } => error(format, StatusCode::NOT_FOUND, &why.to_string()),
+        TooLong { .. } => error(format, StatusCode::PAYLOAD_TOO_LARGE, &why.to_string()),
         Ambiguous { .. } | Busy { .. } | PartOfBakeoff { .. } | Queued { .. } => {
             error(format, StatusCode::CONFLICT, &why.to_string())
         }

@@ -3,9 +3,9 @@
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, Then};
-use crate::format::gz;
 use crate::format::inflate::{Inflater, Segment, Step, WINDOW_BYTES};
-use crate::split::{Hashed, OTHER_FORMAT, UNIT_BYTES_MAX, begins_other_format};
+use crate::format::{OTHER_FORMAT, begins_other_format, gz};
+use crate::split::{Hashed, UNIT_BYTES_MAX};
 use std::hash::Hasher;
 use std::sync::Arc;
 use twox_hash::XxHash32;

@@ -8,7 +8,7 @@ use crate::decode::{Block, Coding, Decoder};
 use crate::ending::{Ending, Problem};
 use crate::format::inflate::{Inflater, Step};
 use crate::format::zst::{self, Extent};
-use crate::format::{Magic, bgzf, gz, le32, lz4};
+use crate::format::{Magic, OTHER_FORMAT, begins_other_format, bgzf, gz, le32, lz4};
 use crate::input::Input;
 use crate::{Dictionary, Error, ReadOptions};
 use std::io::Read;
@@ -27,8 +27,8 @@ const SEGMENT_BYTES_MAX: usize = 1 << 20;
 const SEARCHED_AGAIN_BYTES: u64 = 512 << 10;
 /// Bytes of a possible zlib stream that must decode before it counts as one.
 const ZLIB_PROBE_BYTES: usize = 4 << 10;
-/// Bytes that a flush leaves: an empty stored block.
-const FLUSH_MARKER: [u8; 4] = [0, 0, 0xff, 0xff];
+/// Maximum content of a frame that is decoded here: handing it to another thread would take longer.
+const SMALL_BYTES: usize = 1 << 10;
 
 /// A piece that decodes independently, or a check between pieces.
 #[derive(Debug)]
@@ -54,6 +54,9 @@ pub(crate) struct Splitter<'a, R> {
     decoder: Decoder<'a>,
     /// Whether frames may refer to a file that only `decoder` has: it decodes all of them.
     has_reference: bool,
+    /// Content of small frames, and what follows it.
+    small: Buffer,
+    held: Option<Result<Option<Unit>, Error>>,
     spare: Arc<Spare>,
     /// Whether to search for segments in gzip.
     parallel: bool,
@@ -61,8 +64,7 @@ pub(crate) struct Splitter<'a, R> {
     no_marker_until: u64,
     serial: Option<&'static str>,
     trailing_garbage: Option<u64>,
-    /// Whether the last part was a Zstandard or skippable frame, which states its end, so zeros cannot be a
-    /// part of it.
+    /// Whether the last part was a Zstandard or skippable frame: zeros cannot be a part of it.
     behind_zst: bool,
     memory_bytes: u64,
     dictionary_id: u32,
@@ -110,6 +112,8 @@ impl<'a, R: Read> Splitter<'a, R> {
             inside: Inside::Nothing,
             decoder,
             has_reference: false,
+            small: Buffer::default(),
+            held: None,
             spare,
             parallel: options.threads > 1,
             serial: None,
@@ -124,6 +128,19 @@ impl<'a, R: Read> Splitter<'a, R> {
 
     /// Returns the next unit; `None` at a proper end.
     pub(crate) fn next(&mut self) -> Result<Option<Unit>, Error> {
+        let next = self.held.take().unwrap_or_else(|| self.advance());
+        if self.small.is_empty() {
+            return next;
+        }
+        self.held = Some(next);
+        Ok(Some(self.take_small()))
+    }
+
+    fn take_small(&mut self) -> Unit {
+        Unit::Plain { content: std::mem::replace(&mut self.small, self.spare.get()), lz4: None }
+    }
+
+    fn advance(&mut self) -> Result<Option<Unit>, Error> {
         loop {
             let unit = match std::mem::replace(&mut self.inside, Inside::Nothing) {
                 Inside::Nothing | Inside::BehindGzip if self.input.show(1)?.is_empty() => {
@@ -137,6 +154,9 @@ impl<'a, R: Read> Splitter<'a, R> {
                 Inside::Gzip { member_at, inflater } => self.stream_gzip(member_at, inflater)?,
                 Inside::Segments { first } => self.segment(first)?,
             };
+            // Waiting for more input would delay the content of small frames.
+            let is_due = self.small.len() >= STREAM_BYTES || self.input.at_hand().is_empty();
+            let unit = unit.or_else(|| (is_due && !self.small.is_empty()).then(|| self.take_small()));
             if unit.is_some() {
                 return Ok(unit);
             }
@@ -271,6 +291,11 @@ impl<'a, R: Read> Splitter<'a, R> {
                         self.ending.own(zst::Seek::of(&frame, content_bytes_max));
                     }
                     let coding = Coding::Zst { content_bytes_max };
+                    if content_bytes_max <= SMALL_BYTES {
+                        let decoded = self.decoder.decode(&Block::new(&frame, coding), &mut self.small);
+                        self.spare.put(frame);
+                        return decoded.map(|()| None).map_err(|what| Error::Damaged { offset, what });
+                    }
                     return Ok(Some(Unit::Block { offset, bytes: frame, coding, hashed: None }));
                 }
             }
@@ -437,7 +462,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         // Without this limit, many short members in a row would search the same bytes each time.
         if self.parallel && self.no_marker_until < offset + SEARCHED_AGAIN_BYTES {
             let shown = self.input.show(header.own_bytes + SEGMENT_BYTES_MAX)?;
-            if find_marker(&shown[header.own_bytes..]).is_some() {
+            if gz::find_marker(&shown[header.own_bytes..]).is_some() {
                 self.input.take(header.own_bytes);
                 self.inside = Inside::Segments { first: true };
                 return Ok(None);
@@ -523,7 +548,7 @@ impl<'a, R: Read> Splitter<'a, R> {
         if shown.is_empty() {
             return Ok(None);
         }
-        let bytes = find_marker(shown).unwrap_or(shown.len().min(SEGMENT_BYTES_MAX));
+        let bytes = gz::find_marker(shown).unwrap_or(shown.len().min(SEGMENT_BYTES_MAX));
         let bytes = self.take(bytes);
         self.inside = Inside::Segments { first: false };
         Ok(Some(Unit::Segment { offset, bytes, first }))
@@ -572,18 +597,4 @@ impl<R> std::fmt::Debug for Splitter<'_, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Splitter").field("serial", &self.serial).finish_non_exhaustive()
     }
-}
-
-/// Message for another format behind gzip. gzip would ignore it as garbage, which it is not; and if gzip is
-/// read in segments, it could not be distinguished from them.
-pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same file; split it there";
-
-/// Whether four bytes begin another format than gzip.
-pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
-    Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip)
-}
-
-/// Returns the end of the first flush marker.
-fn find_marker(bytes: &[u8]) -> Option<usize> {
-    bytes.windows(4).position(|window| window == FLUSH_MARKER).map(|at| at + 4)
 }

@@ -99,6 +99,20 @@ fn the_output_of_a_killed_pipe_is_unfinished() {
 }
 
 #[test]
+fn a_file_without_a_readable_part_is_not_said_to_be_of_another_format() {
+    let scratch = Scratch::new();
+    let mut file = packed(&sample()[..100_000], Format::Zst, 1 << 20);
+    // Its only frame has lost its beginning, and the list behind it its name.
+    file[..16].fill(b'x');
+    let tail = file.len() - 70;
+    file[tail..].fill(b'x');
+    fs::write(scratch.path("x.zst"), &file).unwrap();
+    scratch.fails("-t x.zst", 1, "not a .zst");
+    scratch.fails("--salvage -o out x.zst", 1, "--salvage found no part of a .zst");
+    assert!(!scratch.exists("out") && scratch.read("x.zst") == file);
+}
+
+#[test]
 fn frames_that_changed_places_are_noticed_though_each_is_right() {
     let scratch = Scratch::new();
     // Frames of equal length.

@@ -51,6 +51,32 @@ fn every_size_at_a_block_border_returns_with_any_number_of_threads() {
 }
 
 #[test]
+fn small_and_empty_frames_among_others_return_in_order_up_to_the_damage() {
+    let sizes = [0, 0, 1, 1_024, 1_025, 300, 0, 40_000, 7, 0];
+    let (mut file, mut content, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..3_000 {
+        let part: Vec<u8> =
+            sample(sizes[i % sizes.len()]).iter().map(|byte| byte ^ u8::try_from(i % 13).unwrap()).collect();
+        starts.push((file.len(), content.len()));
+        file.extend(packed(&part, &options(1, 1)));
+        content.extend(part);
+    }
+    for threads in [1, 2, 5] {
+        assert!(unpacked(&file, threads).unwrap() == content, "{threads} threads");
+        for damaged in [1_003, 1_005, 2_007, 2_992] {
+            let (at, before) = starts[damaged];
+            let mut file = file.clone();
+            // A byte of the content, behind the header of 14 bytes and that of the block.
+            file[at + 18] ^= 0x40;
+            let mut found = Vec::new();
+            let error = Reader::new(&file[..], threads).read_to_end(&mut found).unwrap_err().to_string();
+            assert!(found == content[..before], "{threads} threads, frame {damaged}: {}", found.len());
+            assert!(error.contains(&at.to_string()), "{error}: byte {at}");
+        }
+    }
+}
+
+#[test]
 fn the_file_does_not_depend_on_the_number_of_threads() {
     let content = sample(3_000_000);
     for format in FORMATS {

@@ -70,8 +70,8 @@ fn beside(mut run: Bakeoff, others: Others, seed: u64) -> Bakeoff {
         let mut t_ms = first + 250;
         while t_ms <= last + 250 {
             let value = others(&mut random, (t_ms - 125) as f64 * 1e-3);
-            let name = "other_busy_ratio".to_owned();
-            run.series.push(Sample { t_ms, host: String::new(), name, labels: String::new(), value });
+            let [host, name, labels] = ["", "other_busy_ratio", ""].map(Into::into);
+            run.series.push(Sample { t_ms, host, name, labels, value });
             t_ms += 250;
         }
     }

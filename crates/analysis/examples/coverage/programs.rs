@@ -28,7 +28,7 @@ fn measured(start: Start, seed: u64) -> Bakeoff {
     experiment(RunKind::Dder, levels.map(factor).into(), 6, &[cell], |round, _| {
         let sample = |t_ms| Sample {
             t_ms,
-            host: String::new(),
+            host: "".into(),
             name: "call_ns".into(),
             labels: "size=0".into(),
             value: start(&mut random, round),

@@ -10,7 +10,7 @@ use record::labels;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunHeader};
-use record::unit::in_base_unit;
+use record::unit::{NUMBER_MAX, in_base_unit};
 
 use super::point::{Key, LABEL, Numbers, Observed, Point};
 use super::setting;
@@ -168,6 +168,7 @@ pub fn of_bakeoff(bakeoff: &Bakeoff) -> Observations {
 pub fn of_import(run: &Run) -> Observations {
     let imported_unix_ns = imported_unix_ns(run);
     let mut found = Observations { imported_unix_ns, ..Observations::default() };
+    found.left_out.extend(run.unread_series().map(|why| ("every metric".to_owned(), why.clone())));
     let is_table = run.environment.fact("import.tool") == Some("csv");
     let mut of_all = facts(&run.header, &run.environment);
     of_all.retain(|name, _| !name.starts_with("import.") && name != "command" && name != "bakeoff.version");
@@ -175,7 +176,7 @@ pub fn of_import(run: &Run) -> Observations {
     let mut shared: HashMap<&str, Arc<BTreeMap<String, String>>> = HashMap::new();
     for sample in &run.series {
         let labels: BTreeMap<String, String> = labels::read(&sample.labels).into_iter().collect();
-        let (Some(subject), true) = (labels.get(SUBJECT_LABEL), sample.value.is_finite()) else { continue };
+        let Some(subject) = labels.get(SUBJECT_LABEL) else { continue };
         let facts = shared.entry(&sample.labels).or_insert_with(|| {
             let own = labels.iter().filter(|(name, _)| *name != SUBJECT_LABEL && *name != UNIT_LABEL);
             let own = own.map(|(name, value)| (name.clone(), value.clone()));
@@ -183,14 +184,17 @@ pub fn of_import(run: &Run) -> Observations {
         });
         // Earlier imports hold the number in the unit of the file.
         let (value, unit) = in_base_unit(sample.value, labels.get(UNIT_LABEL).map_or("", String::as_str));
+        if value.is_nan() || value.abs() > NUMBER_MAX {
+            continue;
+        }
         let is_ours = !is_table && matches!(sample.name.as_str(), "time" | "cpu-time");
         let numbers = if is_ours { Numbers::Ours } else { Numbers::OfFile(unit) };
         let at_ms = i128::from(run.header.anchor.unix_ns / 1_000_000) + i128::from(sample.t_ms);
         found.observed.push(Observed {
             key: Key {
-                metric: sample.name.clone(),
+                metric: sample.name.to_string(),
                 subject: subject.clone(),
-                host: sample.host.clone(),
+                host: sample.host.to_string(),
                 numbers,
             },
             point: Point {

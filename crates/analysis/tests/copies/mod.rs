@@ -50,5 +50,5 @@ pub(crate) fn machine(cpus: u32, copies: &[u32], work: impl Fn(u32) -> f64, with
 
 /// A sample one second after the beginning.
 fn sample(name: &str, labels: String, value: f64) -> Sample {
-    Sample { t_ms: 1_000, host: String::new(), name: name.into(), labels, value }
+    Sample { t_ms: 1_000, host: "".into(), name: name.into(), labels: labels.into(), value }
 }

@@ -59,8 +59,8 @@ pub(crate) fn measured(machine: &Machine) -> Bakeoff {
             let value = (machine.call_ns)(size) * (machine.slowness)(now_s) * (1.0 + 0.015 * noise);
             #[expect(clippy::cast_possible_truncation, reason = "a few seconds")]
             let t_ms = (now_s * 1e3) as i64;
-            let labels = format!("size={size}");
-            series.push(Sample { t_ms, host: String::new(), name: name.into(), labels, value });
+            let labels = format!("size={size}").into();
+            series.push(Sample { t_ms, host: "".into(), name: name.into(), labels, value });
             now_s += POINT_S;
         };
         for (i, size) in sizes.iter().enumerate() {

@@ -15,6 +15,8 @@ type Point = (String, u64);
 pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
     // Sorted, because the samples of a metric must be grouped in the order of their times.
     let mut families = BTreeMap::<String, BTreeMap<Point, f64>>::new();
+    // Copies of a point so far: without them, equal rows take a time that grows with their square.
+    let mut copies = BTreeMap::<(String, Point), u32>::new();
     for line in lines {
         let is_count = line.labels.iter().any(|(name, value)| *name == "stat" && value == "count");
         let (family, value) = if is_count {
@@ -24,15 +26,20 @@ pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<
         };
         let start_ms = line.run.header.anchor.unix_ns / 1_000_000;
         let at_ms = start_ms.saturating_add_signed(line.t_ms.unwrap_or(0));
-        let points = families.entry(family).or_default();
-        let mut labels = label_set(line, 0);
-        // Two rows with equal labels, such as two locks without a name, remain two metrics.
-        let mut copy = 0;
-        while points.contains_key(&(labels.clone(), at_ms)) {
-            copy += 1;
-            labels = label_set(line, copy);
+        let mut point = (label_set(line, 0), at_ms);
+        let points = families.entry(family.clone()).or_default();
+        if points.contains_key(&point) {
+            // Two rows with equal labels, such as two locks without a name, remain two metrics.
+            let copy = copies.entry((family, point)).or_default();
+            point = loop {
+                *copy += 1;
+                let point = (label_set(line, *copy), at_ms);
+                if !points.contains_key(&point) {
+                    break point;
+                }
+            };
         }
-        points.insert((labels, at_ms), value);
+        points.insert(point, value);
     }
     for (family, points) in families {
         writeln!(out, "# TYPE {family} gauge")?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, Trial};
+use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, TRIALS_MAX, Trial};
 use record::environment::Environment;
 use record::gate::{Gate, GateRule, OnInconclusive};
 use serde::{Deserialize, Serialize};
@@ -138,6 +138,16 @@ impl Order {
         }
         let machine = machine.and_then(|machine| machine.fact(MACHINE)).map(str::to_owned);
         Traits { machine, targets: BTreeSet::new(), factors }
+    }
+
+    /// Refuses more trials than any plan has: each takes a kilobyte of memory.
+    pub(crate) fn check_trials(&self) -> Result<(), Wrong> {
+        match self.trials.len() {
+            trials if trials > TRIALS_MAX as usize => {
+                Err(Wrong(format!("it lists {trials} trials, limit {TRIALS_MAX}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Index and levels of every trial.

@@ -18,6 +18,7 @@ pub(crate) mod nic;
 pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod resources;
+pub(crate) mod sample;
 pub(crate) mod server_cpu;
 pub(crate) mod text;
 pub(crate) mod turns;

@@ -401,9 +401,9 @@ fn nic_interval(dice: &mut Dice) -> NicInterval {
 fn sample(dice: &mut Dice) -> Sample {
     Sample {
         t_ms: dice.next().cast_signed() >> 20,
-        host: dice.text(),
-        name: dice.text(),
-        labels: dice.text(),
+        host: dice.text().into(),
+        name: dice.text().into(),
+        labels: dice.text().into(),
         value: dice.real(),
     }
 }

@@ -104,7 +104,11 @@ fn read(source: &str, zone: &TimeZone, global: &Global) -> anyhow::Result<(Serie
             Exit::Usage.with(format!("{id} is a bake-off: name one of its runs (`bakeoff runs list --all`)"))
         );
     }
-    Ok((analysis::over_time(&archive.run(id)?), Cells::default()))
+    let run = archive.run(id)?;
+    if let Some(why) = run.unread_series() {
+        return Err(Exit::CannotHere.with(format!("{id}: its numbers over time cannot be read: {why}")));
+    }
+    Ok((analysis::over_time(&run), Cells::default()))
 }
 
 /// Text of a file, or of standard input.

@@ -109,13 +109,14 @@ pub(crate) fn print(
 ) -> anyhow::Result<()> {
     let recorded = run.recorded.as_ref().expect("the caller has one");
     if global.json {
-        print_json(
-            out,
-            &report::json::command(id, &run.header.title, recorded, run.series.len(), &run.throttled),
-        )?;
+        let samples = run.unread_series().map_or(Ok(run.series.len()), |why| Err(why.clone()));
+        print_json(out, &report::json::command(id, &run.header.title, recorded, samples, &run.throttled))?;
     } else {
         report::text::command(out, recorded, screen::style())?;
         report::text::instruments(out, &run.instruments, screen::style())?;
+        if let Some(why) = run.unread_series() {
+            writeln!(out, "numbers over time are left out: {why}")?;
+        }
         if run.header.state == RunState::Invalid {
             writeln!(out, "INVALID: {}", run.header.reason.as_deref().unwrap_or_default())?;
         }

@@ -41,7 +41,7 @@ fn add_message(message: &Value, names: &mut Names, history: &mut History) -> Res
     match (per_second(&unit), time(&typical["estimate"])) {
         (Some(per_second), Some(estimate)) => history.put(None, &name, "time", estimate / per_second),
         (None, _) => history.leave_out(&name, &format!("its unit `{unit}` is not a time")),
-        (_, None) => history.leave_out(&name, "its `estimate` is not a time over 0"),
+        (_, None) => history.leave_out(&name, "its `estimate` is not a time over 0, up to 1e60"),
     }
     Ok(())
 }

@@ -181,11 +181,12 @@ fn add(
     let per_second = per_second(&unit)
         .ok_or_else(|| unusable(TOOL, name, &format!("a known time unit instead of `{unit}`")))?;
     let mean = |field: &str, read: fn(&Value) -> Option<f64>| {
-        let all: Vec<f64> = entries.iter().filter_map(|entry| read(&entry[field])).collect();
-        (all.len() == entries.len()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+        // The first entry that lacks it ends the search.
+        let all: Vec<f64> = entries.iter().map(|entry| read(&entry[field])).collect::<Option<_>>()?;
+        Some(all.iter().sum::<f64>() / all.len() as f64)
     };
     let Some(time) = mean("real_time", time_over_0) else {
-        history.leave_out(name, "its `real_time` is not a time over 0");
+        history.leave_out(name, "its `real_time` is not a time over 0, up to 1e60");
         return Ok(());
     };
     history.put(at_unix_ns, name, "time", time / per_second);

@@ -27,7 +27,7 @@ pub(super) fn read(document: &Value, with_failures: bool) -> Result<History, His
         }
         let has_no_times = result["times"].as_array().is_some_and(Vec::is_empty);
         let Some(mean) = time(&result["mean"]).filter(|_| !has_no_times) else {
-            history.leave_out(&name, "its `mean` is not a time over 0");
+            history.leave_out(&name, "its `mean` is not a time over 0, up to 1e60");
             continue;
         };
         history.put(None, &name, "time", mean);

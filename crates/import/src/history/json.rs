@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use record::unit::NUMBER_MAX;
 use serde_json::Value;
 
 use super::value::{History, HistoryError, HistoryValue};
@@ -33,9 +34,9 @@ fn without_nan(text: &str) -> String {
     out
 }
 
-/// A finite number.
+/// A number that a measurement can be.
 pub(super) fn number(value: &Value) -> Option<f64> {
-    value.as_f64().filter(|number| number.is_finite())
+    value.as_f64().filter(|number| number.abs() <= NUMBER_MAX)
 }
 
 /// A text that is not empty.
@@ -136,6 +137,8 @@ mod tests {
         let b: Vec<Option<f64>> = read["b"].as_array().unwrap().iter().map(number).collect();
         assert_eq!((number(&read["a"]), b), (None, vec![None, None, None, None, Some(-1.5e-5), Some(1e3)]));
         assert_eq!((read["NaN"].as_str(), read["t"].as_bool()), (Some("x \" NaN, -inf"), Some(true)));
+        let large = document("[1e308, -1e61, 1e60]").unwrap();
+        assert_eq!([0, 1, 2].map(|i| number(&large[i])), [None, None, Some(1e60)]);
         assert!(document("[1, nul]").is_err() && document("[1,").is_err());
     }
 

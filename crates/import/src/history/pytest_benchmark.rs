@@ -42,7 +42,7 @@ pub(super) fn read(document: &Value) -> Result<History, HistoryError> {
         let name = name.ok_or_else(|| unusable(TOOL, "benchmarks", "a `name`"))?;
         let name = names.of(name, &mut history.notes);
         let Some(mean) = time_over_0(&benchmark["stats"]["mean"]) else {
-            history.leave_out(&name, "its `stats.mean` is not a time over 0");
+            history.leave_out(&name, "its `stats.mean` is not a time over 0, up to 1e60");
             continue;
         };
         let timer = text(&benchmark["options"]["timer"]).unwrap_or_default();

@@ -40,6 +40,21 @@ context = ffi.cast("void *", context)
 
 local function call(name, form) return ffi.cast(form, native[name]) end
 
+-- A terminal obeys control characters, and a script may print what a server has sent: they are escaped. A pipe or a
+-- file gets the bytes.
+local is_terminal = { [io.stdout] = facts.terminals[1], [io.stderr] = facts.terminals[2] }
+if facts.terminals[1] or facts.terminals[2] then
+   local files, printable, unpack = getmetatable(io.stdout).__index, facts.printable, unpack
+   local write = files.write
+   function files.write(file, ...)
+      if not is_terminal[file] then return write(file, ...) end
+      local texts = { ... }
+      for i, text in ipairs(texts) do texts[i] = type(text) == "string" and printable(text) or text end
+      return write(file, unpack(texts, 1, select("#", ...)))
+   end
+   function io.write(...) return io.output():write(...) end
+end
+
 -- Output. A program that prints a document on standard output sends the script's text elsewhere. The text of a script that
 -- is only asked for its options is shown if the script fails meanwhile.
 local unshown
@@ -56,7 +71,7 @@ elseif facts.output == "nowhere" then
 else
    io.stdout:setvbuf("line")
 end
-if facts.output ~= "stdout" then
+if facts.output ~= "stdout" or facts.terminals[1] then
    function print(...)
       local texts = {}
       for i = 1, select("#", ...) do texts[i] = tostring((select(i, ...))) end

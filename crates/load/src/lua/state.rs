@@ -1,5 +1,6 @@
 //! A Lua state that runs a script.
 
+use std::io::{IsTerminal as _, stderr, stdout};
 use std::path::Path;
 use std::ptr;
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use mlua::{Function, LightUserData, Lua, Table, Value};
 use record::clock::{Clock as _, Monotonic};
+use record::printable::printable_block;
 
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::lua::calls::{ADDRESSES, Calls};
@@ -374,6 +376,10 @@ fn interface(lua: &Lua, program: &Program, seat: &Seat, calls: LightUserData) ->
     facts.set("command", program.command.as_deref())?;
     let output = if seat.is_silent { Output::Nowhere } else { program.output };
     facts.set("output", output.word())?;
+    facts.set("terminals", lua.create_sequence_from([stdout().is_terminal(), stderr().is_terminal()])?)?;
+    let printable =
+        |_: &Lua, text: mlua::LuaString| Ok(printable_block(&text.to_string_lossy()).into_owned());
+    facts.set("printable", lua.create_function(printable)?)?;
     facts.set("driver", program.server.as_ref().map(|server| server.driver()))?;
     facts.set("no_driver", NO_DRIVER)?;
     let words = lua.create_sequence_from(program.words())?;

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::bakeoff::{Factor, Levels, Plot};
+use record::bakeoff::{Factor, Levels, Plot, TRIALS_MAX};
 
 use super::checker::Checker;
-use crate::error::{Located, Position, ProblemKind, closest};
+use crate::error::{Located, Position, ProblemKind, closest, some_of};
 use crate::load::{LoadKeys, ParsedRate, RATE};
 use crate::matrix::{self, Limits, Pattern, matches, named};
 use crate::parsed::{ParsedDesign, ParsedFactor, ParsedGate};
 
-/// Limit that only a mistake exceeds: a year of one-minute measurements has room for more trials.
-const TRIALS_MAX: u32 = 100_000;
+/// Most entries of `exclude` and of `include`: each is compared with each combination.
+const ENTRIES_MAX: usize = 1_000;
 
 /// Limit that only a mistake exceeds: combinations are enumerated before those of `exclude` are left out.
 const GRID_MAX: u128 = 100_000;
@@ -27,25 +27,26 @@ impl Checker<'_> {
     ) -> Option<Limits> {
         let before = self.problems.len();
         let mut limits = Limits::default();
-        for entry in &design.include {
-            self.known("design.include", entry, factors, false);
-            for (name, levels) in &entry.value {
-                let Some(factor) = factors.iter_mut().find(|factor| factor.name == *name) else { continue };
-                for level in levels.iter().filter(|level| !level.is_empty()) {
-                    if !factor.values.contains(level) {
-                        factor.values.push(level.clone());
-                        limits.extra.entry(name.clone()).or_default().insert(level.clone());
-                    }
-                }
+        for (key, entries) in [("design.exclude", &design.exclude), ("design.include", &design.include)] {
+            if let Some(further) = entries.get(ENTRIES_MAX) {
+                let (found, expected) =
+                    (format!("{} entries", entries.len()), format!("at most {ENTRIES_MAX}"));
+                self.bad(further.position, key, &found, &expected);
+                return None;
             }
         }
+        for entry in &design.include {
+            self.known("design.include", entry, factors, None);
+        }
+        add_included(design, factors, &mut limits);
         let factors: &[Factor] = factors;
+        let values = values_of(factors);
         for entry in &design.exclude {
-            self.known("design.exclude", entry, factors, true);
+            self.known("design.exclude", entry, factors, Some(&values));
         }
         for (own, factor) in parsed.iter().zip(factors.iter()) {
             let Some(only) = &own.only else { continue };
-            self.known(&format!("factors.{}.only", factor.name), only, factors, true);
+            self.known(&format!("factors.{}.only", factor.name), only, factors, Some(&values));
             self.nests(factor, only, factors);
             limits.only.insert(factor.name.clone(), only.value.clone());
         }
@@ -64,20 +65,29 @@ impl Checker<'_> {
         (self.problems.len() == before).then_some(limits)
     }
 
-    /// Whether an entry names factors and levels that exist.
-    fn known(&mut self, key: &str, entry: &Located<Pattern>, factors: &[Factor], levels_too: bool) {
+    /// Whether an entry names factors that exist.
+    ///
+    /// - `values`: the levels that exist, if others are wrong.
+    fn known(
+        &mut self,
+        key: &str,
+        entry: &Located<Pattern>,
+        factors: &[Factor],
+        values: Option<&Values<'_>>,
+    ) {
         for (name, levels) in &entry.value {
             let Some(factor) = factors.iter().find(|factor| factor.name == *name) else {
                 let names = || factors.iter().map(|factor| factor.name.as_str());
                 let near =
                     closest(name, names()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                let known = names().collect::<Vec<_>>().join(", ");
+                let known = some_of(names()).join(", ");
                 self.bad(entry.position, key, &format!("`{name}`"), &format!("a factor: {known}{near}"));
                 continue;
             };
-            let wrong = |level: &&String| level.is_empty() || (levels_too && !factor.values.contains(*level));
+            let is_known = |level: &str| values.is_none_or(|values| values[name.as_str()].contains(level));
+            let wrong = |level: &&String| level.is_empty() || !is_known(level);
             if let Some(level) = levels.iter().find(wrong) {
-                let known = factor.values.join(", ");
+                let known = some_of(factor.values.iter().map(String::as_str)).join(", ");
                 let expected = format!("a value of factor `{name}`: {known}");
                 self.bad(entry.position, key, &format!("`{name} = {level}`"), &expected);
             }
@@ -129,23 +139,19 @@ impl Checker<'_> {
         if *limits == Limits::default() {
             return;
         }
-        let without = |left_out: &dyn Fn(&mut Limits)| {
-            let mut other = limits.clone();
-            left_out(&mut other);
-            matrix::cells(factors, &other)
-        };
+        let not_excluded = matrix::cells(factors, &Limits { exclude: Vec::new(), ..limits.clone() });
         let cells = matrix::cells(factors, limits);
         for (i, entry) in design.exclude.iter().enumerate() {
-            if !without(&|limits| limits.exclude.clear()).iter().any(|cell| matches(&limits.exclude[i], cell))
-            {
+            if !not_excluded.iter().any(|cell| matches(&limits.exclude[i], cell)) {
                 self.remark(
                     entry.position,
                     "this entry of `exclude` has no effect: no cell has all its levels",
                 );
             }
         }
+        let needed: BTreeSet<usize> = cells.iter().filter_map(|cell| limits.needs(cell)).collect();
         for (i, entry) in design.include.iter().enumerate() {
-            if without(&|limits| drop(limits.include.remove(i))) == cells {
+            if !needed.contains(&i) {
                 self.remark(
                     entry.position,
                     "this entry of `include` has no effect: its cells are measured anyway",
@@ -201,6 +207,31 @@ impl Checker<'_> {
         if let Some(cell) = cells.iter().find(|cell| !known.contains(&of_rate(cell))) {
             let expected = "a rate in numbers: this one is found on the reference, which lacks such a cell";
             self.bad(position, "load.rate", &named(cell), expected);
+        }
+    }
+}
+
+/// Levels of each factor.
+type Values<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn values_of(factors: &[Factor]) -> Values<'_> {
+    factors.iter().map(|f| (f.name.as_str(), f.values.iter().map(String::as_str).collect())).collect()
+}
+
+/// Adds the levels of `include` to their factors.
+fn add_included(design: &ParsedDesign, factors: &mut [Factor], limits: &mut Limits) {
+    for factor in factors {
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        for levels in design.include.iter().filter_map(|entry| entry.value.get(&factor.name)) {
+            if known.is_empty() {
+                known = factor.values.iter().cloned().collect();
+            }
+            for level in levels.iter().filter(|level| !level.is_empty()) {
+                if known.insert(level.clone()) {
+                    factor.values.push(level.clone());
+                    limits.extra.entry(factor.name.clone()).or_default().insert(level.clone());
+                }
+            }
         }
     }
 }
@@ -303,6 +334,30 @@ mod tests {
         assert_eq!(notes(&nothing).iter().filter(|n| n.contains("no effect")).count(), 0);
         let nothing = plan("include = [{ arm = \"b\", threads = 1 }]", "").unwrap();
         assert_eq!(notes(&nothing).iter().filter(|n| n.contains("no effect")).count(), 1);
+    }
+
+    #[test]
+    fn a_factor_of_90_000_values_on_one_line_is_counted_and_refused() {
+        // With a comparison of each value with each, it takes minutes.
+        let values: Vec<String> = (0..90_000).map(|i| format!("\"v{i}\"")).collect();
+        let text = format!(
+            "schema = 1\ntitle = \"t\"\n[factors.arm]\nvalues = [{}]\nreference = \"v0\"\nlevel = \"whole-plot\"\n\
+             [design]\nblocks = 6\n[load]\ntarget = \"exec:true {{arm}}\"\n[phases]\nmeasure = {{ time = \"2s\" }}\n",
+            values.join(", ")
+        );
+        let refused = crate::read(&text, "t.toml").unwrap_err().to_string();
+        assert!(refused.contains("540000 trials") && refused.len() < 1_000, "{refused}");
+        let misspelled = crate::read(&text.replace("\"v0\"\nlevel", "\"w0\"\nlevel"), "t.toml").unwrap_err();
+        assert!(misspelled.to_string().len() < 10_000, "it does not name 90,000 values");
+    }
+
+    #[test]
+    fn more_than_a_thousand_entries_of_exclude_are_refused() {
+        let entries =
+            |n: usize| format!("exclude = [{}]", vec!["{ arm = \"b\", threads = 1 }"; n].join(", "));
+        assert!(plan(&entries(1_000), "").is_ok());
+        let refused = plan(&entries(1_001), "").unwrap_err();
+        assert!(refused.contains("1001 entries") && refused.contains("at most 1000"), "{refused}");
     }
 
     #[test]

@@ -8,26 +8,28 @@ use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::missing::{Maybe, Missing};
 use crate::run::{Run, RunKind};
-use crate::series::Sample;
+use crate::series::{Sample, SharedText};
 
 /// Prefix of the facts.
 const PREFIX: &str = "compare.";
 /// Version of the form.
 const FORM: &str = "1";
+/// Most executions that are read.
+const EXECUTIONS_MAX: usize = 100_000;
 
 impl Comparison {
     /// The rounds as samples: one series for each figure, with command, round, position and phase as labels.
     ///
     /// - `host`: host name in the series.
     pub fn samples(&self, host: &str) -> Vec<Sample> {
-        let mut samples = Vec::new();
+        let (mut samples, host) = (Vec::new(), SharedText::from(host));
         for round in &self.rounds {
             for (turn, position) in round.turns.iter().zip(1..) {
-                let labels = labels(round, turn, position);
+                let labels = SharedText::from(labels(round, turn, position));
                 samples.extend(figures(turn).into_iter().map(|(name, value)| Sample {
                     t_ms: turn.t_ms,
-                    host: host.to_owned(),
-                    name: name.to_owned(),
+                    host: host.clone(),
+                    name: name.into(),
                     labels: labels.clone(),
                     value,
                 }));
@@ -167,6 +169,9 @@ fn rounds(samples: &[Sample], commands: usize) -> Maybe<Vec<Round>> {
     let mut executions: BTreeMap<Place, Figures<'_>> = BTreeMap::new();
     for sample in samples {
         let Some(place) = place(&sample.labels, commands) else { continue };
+        if executions.len() == EXECUTIONS_MAX && !executions.contains_key(&place) {
+            return Err(Missing::because(format!("it has more than {EXECUTIONS_MAX} executions")));
+        }
         let figures = executions.entry(place).or_default();
         figures.t_ms = sample.t_ms;
         figures.values.insert(&sample.name, sample.value);
@@ -296,7 +301,7 @@ mod tests {
         }
         for (from, to) in [("command=A", "command=Z"), ("round=1", "round=x"), ("phase=pilot", "phase=")] {
             let mut run = whole.clone();
-            run.series.iter_mut().for_each(|s| s.labels = s.labels.replace(from, to));
+            run.series.iter_mut().for_each(|s| s.labels = s.labels.replace(from, to).into());
             assert!(Comparison::read(&run).is_some());
         }
         let mut run = whole.clone();

@@ -16,7 +16,7 @@ pub fn command(
     run: Option<RunId>,
     words: &str,
     recorded: &Recorded,
-    series: usize,
+    samples: Maybe<usize>,
     throttled: &Maybe<Throttled>,
 ) -> Value {
     let none = |what: &str| Missing::because(format!("it {what}"));
@@ -42,6 +42,6 @@ pub fn command(
         .maybe("system_s", rusage.clone().map(|s| seconds(s.system_ns)))
         .maybe("machine", recorded.window.as_ref().map(|w| cpu(w, w.from_ns)).map_err(Clone::clone))
         .maybe("throttled", super::throttled::throttled(throttled))
-        .with("samples", series)
+        .maybe("samples", samples)
         .finish()
 }

@@ -21,14 +21,18 @@ pub fn recorded(run: &Run) -> Value {
     let mut value = listed(&run.header);
     value["schema"] = json!("bakeoff.recorded/1");
     super::throttled::put(&mut value, super::throttled::throttled(&run.throttled));
-    value["series"] = analysis::series(&run.series).iter().map(summary).collect();
+    let analysis::AllSeries { series, note } = analysis::series(run);
+    value["series"] = series.iter().map(summary).collect();
+    if let Some(note) = note {
+        value["series_note"] = json!(note);
+    }
     value
 }
 
 fn summary(series: &Series) -> Value {
     json!({
-        "name": series.name,
-        "host": series.host,
+        "name": series.name.as_str(),
+        "host": series.host.as_str(),
         "labels": series.labels,
         "count": series.points.len(),
         "mean": series.mean,

@@ -167,3 +167,9 @@ fn both_ends_of_an_interval_have_one_form() {
     assert_eq!(change_interval(1.9, 1.99), "[+90 %, +99 %]");
     assert_eq!(change_interval(0.0, f64::INFINITY), "[0.000x, over 1,000,000x]");
 }
+
+#[test]
+fn a_time_of_an_archive_from_elsewhere_is_never_infinite() {
+    assert_eq!(metric_value(Metric::Time, 1e308), "1.00e308 s");
+    assert_eq!(metric_value(Metric::P99, -1e300), "-1.00e300 s");
+}

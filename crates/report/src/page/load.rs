@@ -62,7 +62,7 @@ pub fn load(run: &Run) -> Page {
         sections: courses
             .into_iter()
             .chain(super::instruments::sections(run))
-            .chain(super::series::section(&analysis::series(&run.series)))
+            .chain(super::series::section(&analysis::series(run)))
             .collect(),
         folded: super::profiles::folded(run)
             .into_iter()
@@ -114,14 +114,14 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
         RunState::Invalid => ("INVALID", Tone::Bad),
         state => (state.word(), Tone::Doubt),
     };
-    let recorded = analysis::series(&run.series);
+    let recorded = analysis::series(run);
     let mut sections = super::instruments::sections(run);
     sections.extend(super::series::section(&recorded));
     Page {
         title: header.title.clone(),
         question: String::new(),
         standing: Words::toned(word, tone),
-        claim: super::series::claim(&recorded),
+        claim: super::series::claim(&recorded.series),
         lead: Vec::new(),
         caveats: header.reason.iter().cloned().collect(),
         byline,
@@ -175,7 +175,7 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
         Block::Code { title: "The same with the machine over exactly that window".into(), text },
     ];
     let mut sections = super::instruments::sections(run);
-    sections.extend(super::series::section(&analysis::series(&run.series)));
+    sections.extend(super::series::section(&analysis::series(run)));
     Page {
         title: run.header.title.clone(),
         question: String::new(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Series;
+use analysis::{AllSeries, Series};
 
 use super::over_time::{PLACES_MAX, seconds_ticks};
 use super::{Block, Figure, Section, Table, Words};
@@ -12,6 +12,8 @@ use crate::number::{count, significant, significant_4, span};
 
 /// Maximum number of lines in a readable picture.
 const LINES_MAX: usize = 6;
+/// Maximum number of pictures; the tables have the other series.
+const FIGURES_MAX: usize = 100;
 /// Maximum number of unfolded rows of one name; the largest are shown.
 const ROWS_MAX: usize = 20;
 
@@ -29,15 +31,16 @@ pub(super) fn claim(recorded: &[Series]) -> String {
 }
 
 /// The section of recorded series, or `None` without any.
-pub(super) fn section(recorded: &[Series]) -> Option<Section> {
-    if recorded.is_empty() {
+pub(super) fn section(recorded: &AllSeries) -> Option<Section> {
+    if *recorded == AllSeries::default() {
         return None;
     }
     let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-    for series in recorded {
+    for series in &recorded.series {
         by_name.entry(&series.name).or_default().push(series);
     }
-    let mut blocks: Vec<Block> = figures(&by_name).into_iter().map(Block::Figure).collect();
+    let mut blocks: Vec<Block> = recorded.note.iter().cloned().map(Block::Text).collect();
+    blocks.extend(figures(&by_name).into_iter().take(FIGURES_MAX).map(Block::Figure));
     let (single, many): (Vec<_>, Vec<_>) = by_name.values().partition(|all| all.len() == 1);
     if !single.is_empty() {
         let mut table = table("Series with one line each", "series");
@@ -71,7 +74,7 @@ fn identity(series: &Series, all: &[&Series]) -> String {
     let one_host = all.iter().all(|other| other.host == series.host);
     match (one_host, series.labels.is_empty()) {
         (true, _) => series.labels.clone(),
-        (false, true) => series.host.clone(),
+        (false, true) => series.host.to_string(),
         (false, false) => format!("{} {}", series.host, series.labels),
     }
 }
@@ -245,7 +248,7 @@ mod tests {
     fn a_line_on_a_logarithmic_axis_is_broken_where_the_value_is_0() {
         let points: Vec<(f64, f64)> =
             [5.0, 5.0, 0.0, 0.0, 5.0, 5.0].into_iter().zip(0..).map(|(v, t)| (f64::from(t), v)).collect();
-        let (name, host, labels) = ("calls_per_s".to_owned(), "h".to_owned(), String::new());
+        let (name, host, labels) = ("calls_per_s".into(), "h".into(), String::new());
         let series = Series { name, host, labels, points, mean: 3.3, min: 0.0, max: 5.0 };
         let drawn = line("calls", &series, false);
         assert_eq!((drawn.points.len(), drawn.gaps), (4, vec![2.0, 3.0]));

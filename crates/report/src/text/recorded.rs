@@ -31,7 +31,7 @@ pub fn recorded(out: &mut dyn Write, run: &Run, style: Style) -> io::Result<()> 
         .column("mean", Align::Right, 0)
         .column("least", Align::Right, 2)
         .column("greatest", Align::Right, 1);
-    let all = analysis::series(&run.series);
+    let analysis::AllSeries { series: all, note } = analysis::series(run);
     let has_hosts = all.iter().any(|series| series.host != all[0].host);
     for series in &all {
         let value = |v: f64| (series_value(&series.name, v), None);
@@ -46,5 +46,6 @@ pub fn recorded(out: &mut dyn Write, run: &Run, style: Style) -> io::Result<()> 
             value(series.max),
         ]);
     }
-    table.write(out, style)
+    table.write(out, style)?;
+    note.map_or(Ok(()), |note| paragraph(out, &note, 2, style))
 }

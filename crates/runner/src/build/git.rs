@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// Variables that lead git to another repository, or let it trust that of another user: with `SUDO_UID`, git
 /// of root accepts the repositories of the caller of `sudo`.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 13] = [
     "GIT_DIR",
     // `git config` would show this file alone.
     "GIT_CONFIG",
@@ -15,6 +15,8 @@ const FOREIGN: [&str; 12] = [
     "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    // Attributes name filters.
+    "GIT_ATTR_SOURCE",
     "GIT_CONFIG_PARAMETERS",
     "GIT_CONFIG_COUNT",
     "SUDO_UID",

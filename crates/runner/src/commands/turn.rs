@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use record::command::CommandEnd;
 use record::commands::Peak;
 
 use super::settings::{CommandPlan, Output};
+use crate::pidfd;
 use crate::process::{Placement, Process, Waited};
 use crate::strays;
 
@@ -167,7 +168,7 @@ impl Pipes {
         timeout: Duration,
         stop: &Stop,
     ) -> io::Result<(Waited, u64)> {
-        let end = end_of(process)?;
+        let end = pidfd::open(process.pid())?;
         loop {
             let watch = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let fds = [end.as_raw_fd(), self.errors.from.as_raw_fd(), self.output.from.as_raw_fd()];
@@ -252,15 +253,6 @@ fn look(since_ns: u64, timeout: Duration) -> Duration {
     // One nanosecond after it, the timeout is over.
     let left = timeout.saturating_sub(Duration::from_nanos(since_ns)).saturating_add(Duration::from_nanos(1));
     LOOK_EVERY.min(left)
-}
-
-/// Returns a descriptor that becomes readable when the process ends.
-fn end_of(process: &Process) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes two numbers and returns a new file descriptor.
-    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, process.pid().as_raw(), 0) })?;
-    let fd = RawFd::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
-    // SAFETY: the kernel just created the descriptor, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The kernel's account of this process.

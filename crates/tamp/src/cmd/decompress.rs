@@ -8,7 +8,7 @@ use super::output::{Holds, Output};
 use super::rights;
 use super::watch::{Watch, Way};
 use crate::signal;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::File;
@@ -402,9 +402,18 @@ fn salvage(input: &Input, output: &Output, reference: Option<&[u8]>, args: &Args
         bail!("a pipe cannot be searched for blocks; save it to a file first");
     }
     let from = input.rest()?;
-    let salvaged = |to: &mut dyn Write| match reference {
-        Some(reference) => tamp::salvage_frame(from, reference, args.reading(), to),
-        None => tamp::salvage(from, args.reading(), to),
+    let salvaged = |to: &mut dyn Write| {
+        let salvaged = match reference {
+            Some(reference) => tamp::salvage_frame(from, reference, args.reading(), to),
+            None => tamp::salvage(from, args.reading(), to),
+        };
+        salvaged.map_err(|error| match error {
+            // The file may have been one: its beginning is lost.
+            Error::UnknownFormat { .. } => anyhow!(
+                "nothing in it can be read: --salvage found no part of a .zst, .lz4, .gz or zlib file"
+            ),
+            error => error.into(),
+        })
     };
     let losses = match output.place()? {
         Some((file, at)) if output.may_be_sparse(args, at)? => {

@@ -75,6 +75,14 @@ pub(crate) fn begins_zlib(bytes: &[u8]) -> bool {
     method & 0x0F == 8 && method >> 4 <= 7 && flags & 0x20 == 0 && check.is_multiple_of(31)
 }
 
+/// Bytes that a flush leaves: an empty stored block.
+const FLUSH_MARKER: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// Returns the end of the first flush marker.
+pub(crate) fn find_marker(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == FLUSH_MARKER).map(|at| at + 4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -192,3 +192,12 @@ impl Magic {
 pub(crate) fn le32(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"))
 }
+
+/// Message for another format behind gzip. gzip would ignore it as garbage, which it is not; and if gzip is
+/// read in segments, it could not be distinguished from them.
+pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same file; split it there";
+
+/// Whether four bytes begin another format than gzip.
+pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
+    Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip)
+}

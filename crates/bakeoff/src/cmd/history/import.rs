@@ -72,7 +72,7 @@ const NOTES_MAX: usize = 20;
 /// Most metrics that are named.
 const NAMED_MAX: usize = 6;
 /// Most values of one file.
-const VALUES_MAX: usize = 1_000_000;
+const VALUES_MAX: usize = ::import::table::VALUES_MAX;
 
 pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     // The folders of criterion's files are names.
@@ -161,9 +161,9 @@ fn run_of(args: &Args, history: &History, file: &str, sha256: &str, undated_unix
         let all = all.chain(unit);
         Sample {
             t_ms: i64::try_from((at(value) - anchor.unix_ns) / 1_000_000).unwrap_or(i64::MAX),
-            host: value.host.as_deref().unwrap_or(host).to_owned(),
-            name: value.metric.clone(),
-            labels: labels::written(all),
+            host: value.host.as_deref().unwrap_or(host).into(),
+            name: value.metric.as_str().into(),
+            labels: labels::written(all).into(),
             value: value.value,
         }
     };

@@ -14,6 +14,9 @@ use crate::cmd::import::source;
 use crate::cmd::{Global, command_line};
 use crate::exit::Exit;
 
+/// Most values of an import that is kept: some 200 MB.
+const KEPT_MAX: usize = 1_000_000;
+
 /// Whether and how an import is kept.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct KeepOptions {
@@ -96,6 +99,13 @@ impl ImportedRun {
     pub(super) fn add(&mut self, t_ms: i64, add: impl FnOnce(Stamp<'_>, &mut Vec<Sample>)) {
         self.before_last = self.series.len();
         add(Stamp { t_ms, host: &self.host }, &mut self.series);
+        if self.series.len() > KEPT_MAX {
+            self.refuse(format!(
+                "it has more than {KEPT_MAX} values, the limit of --keep: import a part of it"
+            ));
+            self.series.clear();
+            self.before_last = 0;
+        }
     }
 
     /// Removes the last addition: its complete version follows.

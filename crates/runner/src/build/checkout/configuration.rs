@@ -1,8 +1,10 @@
-//! Files of git's configuration, which name the commands that git runs: filters.
+//! Files of git's configuration, which name the commands that git runs (filters), and of the attributes for
+//! all repositories, which name the files for which they run.
 //!
 //! # Source
 //!
-//! git-config(1): FILES, Includes, `core.fsmonitor`, `core.hooksPath`, `filter.<driver>.smudge`.
+//! git-config(1): FILES, Includes, `core.attributesFile`, `core.fsmonitor`, `core.hooksPath`,
+//! `filter.<driver>.smudge`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -13,6 +15,9 @@ use crate::options::other_writer_on;
 
 /// Keys of included files, also of those with a condition that does not hold now.
 const INCLUDES: &str = r"^include(if\..*)?\.path$";
+
+/// Key of the attributes for all repositories.
+const ATTRIBUTES: &str = r"^core\.attributesfile$";
 
 /// Returns the user, other than this one and root, that may change git's configuration of a repository: a
 /// file with a setting, an included file, or the file of the user. Also a repository that the commits of
@@ -52,6 +57,8 @@ fn files(repository: &Path, top: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files: Vec<PathBuf> = listed.into_iter().map(|(origin, _)| origin).collect();
     files.dedup();
     files.extend(included.into_iter().map(beside));
+    let attributes = config(&["--type=path", "--get-regexp", ATTRIBUTES])?;
+    files.extend(attributes.into_iter().map(|(_, path)| top.join(path)));
     files.extend(of_the_user());
     Ok(files)
 }
@@ -70,16 +77,18 @@ fn entries(text: &[u8], top: &Path) -> Vec<(PathBuf, PathBuf)> {
     entries
 }
 
-/// Returns the files of the user's own configuration, which may not be there yet.
+/// Returns the files of the user's own configuration and attributes, which may not be there yet.
 fn of_the_user() -> Vec<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(file) = std::env::var_os("GIT_CONFIG_GLOBAL") {
-        return if file.is_empty() { Vec::new() } else { vec![file.into()] };
-    }
     let home = named("HOME");
     let folder = named("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
-    let files = [folder.map(|folder| folder.join("git/config")), home.map(|home| home.join(".gitconfig"))];
-    files.into_iter().flatten().collect()
+    let attributes = folder.as_ref().map(|folder| folder.join("git/attributes"));
+    if let Some(file) = std::env::var_os("GIT_CONFIG_GLOBAL") {
+        let global = (!file.is_empty()).then(|| file.into());
+        return global.into_iter().chain(attributes).collect();
+    }
+    let global = [folder.map(|folder| folder.join("git/config")), home.map(|home| home.join(".gitconfig"))];
+    global.into_iter().flatten().chain(attributes).collect()
 }
 
 /// Returns the repository with a commit that brings along a repository without a work tree: such a one can be

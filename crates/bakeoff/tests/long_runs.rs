@@ -1,0 +1,133 @@
+//! Runs with more numbers over time than any load has, in an archive from elsewhere: every command that reads
+//! them stays below 300 MB, and says what it leaves out.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod house;
+mod lab;
+
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use archive::Archive;
+use house::House;
+use lab::Lab;
+use record::clock::WallAnchor;
+use record::environment::Environment;
+use record::run::{Run, RunHeader, RunId, RunKind};
+use record::series::Sample;
+
+/// Most memory of a command, in KiB.
+const PEAK_MAX_KIB: u64 = 300_000;
+/// Rows that are written at a time.
+const CHUNK: u32 = 10_000;
+
+/// Stores a run with `rows` numbers over time.
+fn stored(archive: &Archive, rows: u32, labels: impl Fn(u32) -> String) -> RunId {
+    let begun = RunHeader::running(RunKind::Import, WallAnchor::now(), "long".into(), String::new());
+    let writer = archive.begin(&begun).unwrap();
+    let mut spool = writer.spool();
+    let sample = |i: u32| Sample {
+        t_ms: i64::from(i),
+        host: "a host with a name of some length".into(),
+        name: "tool_operations_per_s".into(),
+        labels: labels(i).into(),
+        value: f64::from(i),
+    };
+    for from in (0..rows).step_by(CHUNK as usize) {
+        spool.add_samples((from..rows.min(from + CHUNK)).map(sample));
+    }
+    let run = Run::unmeasured(begun.ended(None), Environment::default());
+    writer.seal_with(&run, &spool).unwrap();
+    run.header.id
+}
+
+/// A lab with a run that is read, one of which each row has another label, and one with too many of them.
+fn long_runs() -> (Lab, [RunId; 3]) {
+    let lab = Lab::new();
+    let archive = Archive::open(&lab.path("archive")).unwrap();
+    let long = "a disk with a very long name, ".repeat(20);
+    let ids = [
+        stored(&archive, 300_000, |i| format!("device={long},cpu={}", i % 7)),
+        stored(&archive, 100_000, |i| format!("request={i}")),
+        stored(&archive, 300_000, |i| format!("device={long},request={i}")),
+    ];
+    (lab, ids)
+}
+
+/// Exit code, output, and peak memory in KiB of a command.
+fn measured(mut command: Command, lab: &Lab) -> (i32, String, u64) {
+    let said = lab.path("said");
+    let out = File::create(&said).unwrap();
+    command.stderr(out.try_clone().unwrap()).stdout(out).stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut peak = 0;
+    let ended = loop {
+        peak = peak.max(peak_kib(child.id()));
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let text = String::from_utf8_lossy(&fs::read(&said).unwrap()).into_owned();
+    (ended.code().unwrap(), text, peak)
+}
+
+/// Peak memory of a process so far; 0 of one that has ended.
+fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn commands_on_long_runs_stay_below_300_mb_and_say_what_they_leave_out() {
+    let (lab, [few, many, too_many]) = long_runs();
+    let [few, many, too_many] = [few, many, too_many].map(|id| id.to_string());
+    let page = lab.path("page.html").display().to_string();
+    let left_out = "values of series beyond the first 2000";
+    let unread = "2621440 values of a run";
+    for (words, code, says) in [
+        (&["runs", "show", &few][..], 0, "tool_operations_per_s"),
+        (&["runs", "show", &many], 0, left_out),
+        (&["runs", "show", &many, "--json"], 0, left_out),
+        (&["runs", "show", &too_many], 0, unread),
+        (&["runs", "show", &too_many, "--json"], 0, unread),
+        (&["report", &few, "-o", &page], 0, ""),
+        (&["report", &many, "-o", &page], 0, ""),
+        (&["report", &too_many, "-o", &page], 0, ""),
+        (&["runs", "export", &few, "--format", "json"], 0, "\"t_ms\":299999"),
+        (&["runs", "export", &many, "--format", "csv"], 0, "request=99999"),
+        (&["runs", "export", &few, "--format", "openmetrics"], 6, "at most 200000 values"),
+        (&["runs", "export", &too_many, "--format", "csv"], 6, unread),
+        (&["periods", &too_many], 6, unread),
+        (&["runs", "verify", &too_many], 0, ""),
+    ] {
+        let (found, said, peak) = measured(lab.command(words), &lab);
+        assert_eq!(found, code, "{words:?}: {said:.1000}");
+        assert!(said.contains(says), "{words:?}: {said:.1000}");
+        assert!(peak < PEAK_MAX_KIB, "{words:?}: {peak} KiB");
+    }
+    assert!(fs::read_to_string(page).unwrap().contains(unread), "the last page says it");
+}
+
+#[test]
+fn serve_shows_long_runs_in_300_mb_and_refuses_an_export_that_would_lack_a_part() {
+    let (lab, [few, many, too_many]) = long_runs();
+    let house = House::open(&lab, &[]);
+    for (path, status, says) in [
+        (format!("/runs/{few}"), 200, "tool_operations_per_s"),
+        (format!("/runs/{many}"), 200, "values of series beyond the first 2000"),
+        (format!("/runs/{too_many}"), 200, "2621440 values of a run"),
+        (format!("/api/v1/runs/{too_many}"), 200, "2621440 values of a run"),
+        (format!("/api/v1/runs/{too_many}/export?format=csv"), 413, "2621440 values of a run"),
+        (format!("/api/v1/runs/{few}/export?format=openmetrics"), 413, "at most 200000 values"),
+    ] {
+        let reply = house.get(&path);
+        assert_eq!(reply.status, status, "{path}: {:.1000}", reply.body);
+        assert!(reply.body.contains(says), "{path}: {:.1000}", reply.body);
+    }
+    let peak_kib = peak_kib(house.pid());
+    assert!((1..PEAK_MAX_KIB).contains(&peak_kib), "{peak_kib} KiB");
+}
