@@ -119,6 +119,7 @@ fn ask(
     mut wanted: Option<Wanted<'_>>,
 ) -> Result<Ready, Failure> {
     written.map_err(too_long)?;
+    wire.hear_left(false, read_unasked)?;
     wire.send(request)?;
     // Requests outside of events have short answers.
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
