@@ -12,7 +12,7 @@ use crate::connection::{Failure, FailureClass};
 use crate::engine::backoff::PAUSE_FIRST_NS;
 use crate::engine::connection_slot::Gone;
 use crate::engine::ledger::Carried;
-use crate::net::held::{self, HeldBytes};
+use crate::net::held::HeldBytes;
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread};
 use crate::schedule::clock::to_ns;
 
