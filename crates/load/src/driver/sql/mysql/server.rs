@@ -93,8 +93,9 @@ pub(super) fn version_name(version: &str) -> String {
 /// Reads unrequested input. An error gives the reason why the server ends the session; the server sends
 /// nothing else unrequested.
 pub(super) fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
-    // Of a packet that is not complete, the first byte after its header tells whether it is an error.
-    let may_be_error = input.get(4).is_none_or(|kind| *kind == answer::ERR);
+    // Of a packet that is not complete, the first byte after its header tells whether it is an error. Servers
+    // send both together.
+    let may_be_error = input.is_empty() || input.get(4) == Some(&answer::ERR);
     let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
         Ok(None) if may_be_error => (0, None),
         Ok(Some((payload @ [answer::ERR, ..], taken))) => {
