@@ -400,10 +400,7 @@ fn loads_in_turn_are_series_and_compare_names_their_difference() {
     assert_eq!((first.1, first.2, second.1, second.2), (2, 0, 2, 0), "{told:?}");
     let text = lab.run(&["history", "throughput", "--label", "nightly=yes"]).out;
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        text.contains("has 2 series: point-selects=10 (2 runs); point-selects=5 (2 runs)."),
-        "{text}"
-    );
+    assert!(text.contains("has 2 series: point-selects=10 (2 runs); point-selects=5 (2 runs)."), "{text}");
     let compared = lab.run(&["compare", "selects=10", "selects=5"]);
     assert!(compared.out.contains("point-selects: 10 (selects=10), 5 (selects=5)"), "{}", compared.out);
 }

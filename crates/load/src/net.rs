@@ -19,9 +19,7 @@ pub(crate) mod tls;
 mod wire;
 pub(crate) mod writers;
 
-pub(crate) use self::dialogue::{
-    Dialogue, Go, Hear, Parsed, judge_early, line, too_long_text, unrequested,
-};
+pub(crate) use self::dialogue::{Dialogue, Go, Hear, Parsed, judge_early, line, too_long_text, unrequested};
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::inbox::Inbox;
 pub(crate) use self::multiplex::{Multiplex, Opening};

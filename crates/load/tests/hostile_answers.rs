@@ -18,8 +18,8 @@ use bakeoff_load as load;
 
 use support::certificates::{Authority, Valid};
 use support::fake::{
-    MYSQL_OK, Peer, mysql_login, mysql_packet, mysql_request, postgres_login, postgres_request, postgres_start, serve,
-    serve_by,
+    MYSQL_OK, Peer, mysql_login, mysql_packet, mysql_request, postgres_login, postgres_request,
+    postgres_start, serve, serve_by,
 };
 use support::{error_of, jittered, run, settings};
 

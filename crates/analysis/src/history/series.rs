@@ -36,7 +36,8 @@ impl History {
 
     /// The conditions that tell this series apart: `rate=1000/s, threads=8`; `None` if it is the only one.
     pub fn condition(&self) -> Option<String> {
-        let told: Vec<String> = self.told_apart.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let told: Vec<String> =
+            self.told_apart.iter().map(|(name, value)| format!("{name}={value}")).collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
 

@@ -155,7 +155,9 @@ mod tests {
                 stops.note_event(start_ns);
             }
             let woke_ns = until_ns + MS / 10;
-            stops.wake(pauses.note(asked_ns, woke_ns, Some(0), stops.witness_ns()).map(|end_ns| (asked_ns, end_ns)));
+            stops.wake(
+                pauses.note(asked_ns, woke_ns, Some(0), stops.witness_ns()).map(|end_ns| (asked_ns, end_ns)),
+            );
             asked_ns += 50 * MS;
         }
         pauses

@@ -224,7 +224,8 @@ impl State {
             Ok(ended) => ended,
             Err(error) => return Ended::Failed(of_lua(error)),
         };
-        let text_of = |text: Option<mlua::LuaString>| text.map_or_else(String::new, |text| text.to_string_lossy());
+        let text_of =
+            |text: Option<mlua::LuaString>| text.map_or_else(String::new, |text| text.to_string_lossy());
         match code {
             0 => Ended::Well,
             1 => Ended::Stop,

@@ -202,7 +202,8 @@ impl PostgresProtocol {
     fn refused(&self, broken: Broken) -> Failure {
         // Two OLTP transactions may delete the same row and insert it again. The later one then sees the row
         // deleted, and finds it present on its insert: this error is transient.
-        let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code.as_str() == UNIQUE_VIOLATION);
+        let is_duplicate =
+            matches!(&broken, Broken::Refused { code, .. } if code.as_str() == UNIQUE_VIOLATION);
         let failure = broken_failure(broken);
         if is_duplicate && self.work.writes() {
             Failure { class: FailureClass::Transient, ..failure }

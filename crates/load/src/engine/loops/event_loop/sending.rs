@@ -145,7 +145,10 @@ impl EventLoop {
     /// may send its reason and close.
     fn may_wait(&self, carrier: usize, error: &io::Error) -> bool {
         let has_reason = || {
-            self.carriers[carrier].socket.as_ref().is_some_and(|socket| has_input(socket).is_ok_and(|has| has))
+            self.carriers[carrier]
+                .socket
+                .as_ref()
+                .is_some_and(|socket| has_input(socket).is_ok_and(|has| has))
         };
         matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) || has_reason()
     }
