@@ -24,7 +24,7 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::inbox::Inbox;
 pub(crate) use self::multiplex::{Multiplex, Opening};
 pub(crate) use self::socket::{
-    CONNECT_TIMEOUT, READ_BYTES, closed, connection_failure, has_input, is_unread, timed_out,
+    CONNECT_TIMEOUT, READ_BYTES, SEND_BYTES, closed, connection_failure, has_input, is_unread, timed_out,
 };
 pub(crate) use self::talk::Talk;
 pub(crate) use self::wire::{Wire, no_answer, within};

@@ -233,7 +233,10 @@ fn what_a_web_server_sends_before_the_first_request_answers_none() {
     }
 }
 
-/// Events that send a body which no kernel takes at once, to a server that has read the beginning of it.
+/// More than a socket's two buffers hold (`tcp_wmem`, `tcp_rmem`).
+const UPLOAD_BYTES: usize = 48 << 20;
+
+/// Events that send such a body to a server that has read the beginning of it.
 fn uploads(answer: &'static [u8], then: fn(&mut Peer)) -> LoadSettings {
     let port = serve(move |peer| {
         let Some(request) = peer.hear() else { return };
@@ -246,7 +249,7 @@ fn uploads(answer: &'static [u8], then: fn(&mut Peer)) -> LoadSettings {
     });
     let mut settings = settings(format!("http://localhost:{port}/"));
     "POST".clone_into(&mut settings.http.method);
-    settings.http.body = "x".repeat(24 << 20);
+    settings.http.body = "x".repeat(UPLOAD_BYTES);
     settings
 }
 
@@ -283,17 +286,17 @@ fn an_answer_before_the_end_of_its_request_counts_only_if_it_refuses() {
         let port = serve(|peer| {
             while let Some(request) = peer.hear() {
                 let head = request.windows(4).position(|w| w == b"\r\n\r\n").unwrap_or(request.len()) + 4;
-                let body = if request.starts_with(b"HEAD") { 0 } else { 24 << 20 };
+                let body = if request.starts_with(b"HEAD") { 0 } else { 1 << 20 };
                 let read = peer.hear_exactly(body + head - request.len().min(body + head));
                 if read.is_none() || !peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") {
                     return;
                 }
             }
         });
-        LoadSettings {
-            target: record::target::Target::new(format!("http://localhost:{port}/")),
-            ..uploads(b"", |_| {})
-        }
+        let target = record::target::Target::new(format!("http://localhost:{port}/"));
+        let mut settings = LoadSettings { target, ..uploads(b"", |_| {}) };
+        settings.http.body.truncate(1 << 20);
+        settings
     };
     all_are_done("whole", &whole);
 }

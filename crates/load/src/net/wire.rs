@@ -20,7 +20,7 @@ use self::room::Room;
 use super::{Endpoint, closed, connection_failure, is_unread};
 use crate::connection::{Cut, Failure, FailureClass};
 use crate::net::promptness::Promptness;
-use crate::net::socket::has_input;
+use crate::net::socket::{SEND_BYTES, has_input};
 use crate::net::tls::Plan;
 use crate::net::tls::Tls;
 use crate::schedule::clock::to_ns;
@@ -380,20 +380,20 @@ impl Line {
     fn write_until_input(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let mut sent = 0;
         while sent < bytes.len() {
-            match send_at_once(&self.socket, &bytes[sent..]) {
+            let end = bytes.len().min(sent + SEND_BYTES);
+            match send_at_once(&self.socket, &bytes[sent..end]) {
                 Ok(more) => {
                     self.has_sent = true;
                     sent += more;
                 }
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    if self.wait(libc::POLLIN | libc::POLLOUT)? & libc::POLLIN != 0 {
-                        return Ok(sent);
-                    }
-                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 // A server that refuses a request may send its reason and close.
-                Err(_) if has_input(&self.socket).is_ok_and(|has_input| has_input) => return Ok(sent),
+                Err(_) if has_input(&self.socket).is_ok_and(|has_input| has_input) => break,
                 Err(e) => return Err(connection_failure("cannot send", &e)),
+            }
+            if sent < bytes.len() && self.wait(libc::POLLIN | libc::POLLOUT)? & libc::POLLIN != 0 {
+                break;
             }
         }
         Ok(sent)

@@ -62,9 +62,6 @@ impl EventLoop {
         if self.links[first].state == State::Connecting {
             return self.on_connected(carrier);
         }
-        if flags.contains(EpollFlags::EPOLLOUT) && !self.carriers[carrier].unsent.is_empty() {
-            self.send_rest(carrier);
-        }
         // Edge-triggered: readiness is reported once. A read that fills the buffer may leave bytes, and so
         // may any read before the peer's end. After a short read, new bytes make the connection ready again.
         while matches!(
@@ -72,6 +69,10 @@ impl EventLoop {
             State::Greeting | State::Free | State::Resting | State::Asking | State::Draining | State::Pausing
         ) && self.receive(carrier) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
         {}
+        // Last: an answer that is there came before the rest of its request.
+        if self.carriers[carrier].is_blocked {
+            self.send_rest(carrier);
+        }
     }
 
     /// Reads once and processes the bytes; returns their number.

@@ -8,7 +8,7 @@ use super::EventLoop;
 use super::link::State;
 use super::ready::INPUT;
 use crate::connection::{Answer, Failure};
-use crate::net::{Go, connection_failure, has_input, held, unrequested};
+use crate::net::{Go, SEND_BYTES, connection_failure, has_input, held, unrequested};
 
 impl EventLoop {
     /// Performs the next step of an event with several requests.
@@ -86,7 +86,8 @@ impl EventLoop {
             // Sent later: bytes must keep their order.
             return it.unsent.extend_from_slice(&self.out);
         }
-        let sent = match it.socket.as_mut().map(|socket| socket.write(&self.out)) {
+        let first = &self.out[..self.out.len().min(SEND_BYTES)];
+        let sent = match it.socket.as_mut().map(|socket| socket.write(first)) {
             Some(Ok(sent)) => sent,
             Some(Err(e)) if !self.may_wait(carrier, &e) => {
                 return self.lose(carrier, &connection_failure("cannot send", &e));
@@ -112,7 +113,8 @@ impl EventLoop {
         }
     }
 
-    /// Writes until the kernel takes no more: edge-triggered readiness is reported only after that.
+    /// Writes until the kernel takes no more, or until there is input: edge-triggered readiness is reported only
+    /// after that. Input calls [`Self::on_ready`], which comes here again.
     pub(super) fn send_rest(&mut self, carrier: usize) {
         let it = &mut self.carriers[carrier];
         let Some(socket) = &mut it.socket else { return };
@@ -121,7 +123,11 @@ impl EventLoop {
             if sent == it.unsent.len() {
                 break None;
             }
-            match socket.write(&it.unsent[sent..]) {
+            if sent > 0 && has_input(&*socket).is_ok_and(|has| has) {
+                break Some(ErrorKind::WouldBlock.into());
+            }
+            let end = it.unsent.len().min(sent + SEND_BYTES);
+            match socket.write(&it.unsent[sent..end]) {
                 Ok(bytes) => sent += bytes,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => break Some(e),
