@@ -105,8 +105,8 @@ const LONG_ANSWERS: &str = "
     function thread_init() con = sysbench.sql.driver():connect() end
     function event() assert(con:query([[SELECT REPEAT('x', 3000000)]]).nrows == 1) end";
 
-/// Each event fails once, by a duplicate key, and begins again. A failed try allocates one text, its message, and
-/// frees it.
+/// Each event fails once, by a duplicate key, and begins again. A failed try allocates one text, its message; the
+/// library around Lua allocates a reference to that of the script. Both are freed.
 #[cfg(feature = "lua")]
 const RESTARTS: &str = "
     local tries = 0
@@ -143,7 +143,7 @@ fn assert_scripts_are_flat(on: &LoadSettings) {
     }
     let mut restarts = script(RESTARTS);
     restarts.scripts.defines.push(("mysql-ignore-errors".to_owned(), "1062".to_owned()));
-    assert_at_most(1, &restarts, 200, 4_200);
+    assert_at_most(2, &restarts, 200, 4_200);
     assert_flat(&restarts, 200, 2_200);
 }
 
