@@ -380,7 +380,8 @@ fn loads_in_turn_are_series_and_compare_names_their_difference() {
     let target = lab.sqlite();
     for selects in ["10", "5", "10", "5"] {
         let words = ["load", &target, "--workload", "oltp-read-only", "--point-selects", selects];
-        let of_all = ["--tables", "1", "--rows", "100", "--threads", "1", "--time", "300ms", "--warmup", "300ms"];
+        let of_all =
+            ["--tables", "1", "--rows", "100", "--threads", "1", "--time", "300ms", "--warmup", "300ms"];
         let labels = ["--observe", "none", "--label", "nightly=yes", "--label"];
         let own = format!("selects={selects}");
         let ended = lab.run(&[&words[..], &of_all, &labels, &[&own]].concat());

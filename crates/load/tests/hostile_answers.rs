@@ -347,13 +347,16 @@ fn a_part_of_an_answer_that_comes_before_its_statement_ends_the_connection() {
         let base = || {
             let seconds = Arc::clone(&seconds);
             let port = serve(move |peer| {
-                let (login, request, answer): (fn(&mut Peer) -> _, fn(&mut Peer) -> _, _) = match scheme {
-                    "postgres" => (
-                        postgres_login,
-                        |peer| postgres_request(peer).map(drop),
-                        b"C\0\0\0\x0dUPDATE 1\0Z\0\0\0\x05I".to_vec(),
-                    ),
-                    _ => (mysql_login, |peer| mysql_request(peer).map(drop), mysql_packet(1, MYSQL_OK)),
+                let is_postgres = scheme == "postgres";
+                let answer = if is_postgres {
+                    b"C\0\0\0\x0dUPDATE 1\0Z\0\0\0\x05I".to_vec()
+                } else {
+                    mysql_packet(1, MYSQL_OK)
+                };
+                let login =
+                    |peer: &mut Peer| if is_postgres { postgres_login(peer) } else { mysql_login(peer) };
+                let request = |peer: &mut Peer| {
+                    if is_postgres { postgres_request(peer).map(drop) } else { mysql_request(peer).map(drop) }
                 };
                 let Some(()) = login(peer) else { return };
                 let Some(()) = request(peer) else { return };

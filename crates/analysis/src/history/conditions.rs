@@ -92,13 +92,11 @@ fn machines(points: &[Point]) -> (Vec<BTreeMap<String, String>>, Vec<usize>) {
         let is_of = |machine: &BTreeMap<String, String>| {
             facts().all(|(name, value)| machine.get(name).is_none_or(|known| is_same(name, known, value)))
         };
-        let machine = match recent.iter().rposition(|machine: &usize| is_of(&known[*machine])) {
-            Some(place) => recent.remove(place),
-            None => {
-                known.push(BTreeMap::new());
-                known.len() - 1
-            }
-        };
+        let place = recent.iter().rposition(|machine: &usize| is_of(&known[*machine]));
+        let machine = place.map_or(known.len(), |place| recent.remove(place));
+        if machine == known.len() {
+            known.push(BTreeMap::new());
+        }
         for (name, value) in facts() {
             known[machine].entry(name.to_owned()).or_insert_with(|| value.clone());
         }

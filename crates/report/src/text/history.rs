@@ -60,9 +60,12 @@ pub fn history(
     ending::answer(out, &history_answer(histories, name), style)
 }
 
+/// Time of the first run and number of runs, by condition.
+type Conditions = BTreeMap<String, (u64, usize)>;
+
 /// `X on h has 2 series: rate=1000/s (30 runs); rate=5000/s (9 runs). They are not compared.`
 fn conditions(histories: &[History]) -> Vec<String> {
-    let mut all: BTreeMap<(&str, &str), BTreeMap<String, (u64, usize)>> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, &str), Conditions> = BTreeMap::new();
     for history in histories {
         let Some(condition) = history.condition() else { continue };
         let key = (history.key.subject.as_str(), history.key.host.as_str());
@@ -71,7 +74,7 @@ fn conditions(histories: &[History]) -> Vec<String> {
         let (first_ns, runs) = all.entry(key).or_default().entry(condition).or_insert((since_ns, 0));
         (*first_ns, *runs) = (since_ns.min(*first_ns), history.points.len().max(*runs));
     }
-    let told = |((subject, host), conditions): ((&str, &str), BTreeMap<String, (u64, usize)>)| {
+    let told = |((subject, host), conditions): ((&str, &str), Conditions)| {
         let mut conditions: Vec<(String, (u64, usize))> = conditions.into_iter().collect();
         conditions.sort_by_key(|(_, (first_ns, _))| *first_ns);
         let of: Vec<String> = conditions

@@ -64,7 +64,7 @@ fn on(i: u64, value: f64, machine: &str, kernel: &str, memory: &str) -> Observed
 fn machines_that_alternate_are_series_and_one_that_is_replaced_is_a_break() {
     let memory = |i: u64| if i.is_multiple_of(5) { String::new() } else { (1_000 + i % 7).to_string() };
     let value = |i: u64| {
-        let (machine, level) = if i / 3 % 2 == 0 { ("old", 2.0) } else { ("new", 1.0) };
+        let (machine, level) = if (i / 3).is_multiple_of(2) { ("old", 2.0) } else { ("new", 1.0) };
         on(i, level, machine, "6.1", &memory(i))
     };
     let found = histories((0..60).map(value).collect(), RULES);
