@@ -1,8 +1,8 @@
 //! Histories: a number over many runs, the moments at which it changed, and what changed with it.
 //!
-//! Values are compared only within one machine and one load. Each load is a series. A change of the machine or
-//! of its kernel is a break: the values before and after it are not tested against each other. Machines that
-//! alternate are different series.
+//! Values are compared only within one machine and one load. Each load is a series. A change of the machine
+//! or of its kernel is a break: the values before and after it are not tested against each other. Machines
+//! that alternate are different series.
 
 mod conditions;
 mod divisive;

@@ -373,7 +373,8 @@ fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     assert_eq!(none.out.lines().last(), Some("no runs with such a metric"));
 }
 
-/// Two loads of one target under one label, in turn. They differ in a setting that decides what an event does.
+/// Two loads of one target under one label, in turn. They differ in a setting that decides the work of an
+/// event.
 #[test]
 fn loads_in_turn_are_series_and_compare_names_their_difference() {
     let lab = Lab::new();

@@ -105,8 +105,8 @@ const LONG_ANSWERS: &str = "
     function thread_init() con = sysbench.sql.driver():connect() end
     function event() assert(con:query([[SELECT REPEAT('x', 3000000)]]).nrows == 1) end";
 
-/// Each event fails once, by a duplicate key, and begins again. A failed try allocates one text, its message; the
-/// library around Lua allocates a reference to that of the script. Both are freed.
+/// Each event fails once, by a duplicate key, and begins again. A failed try allocates one text, and the
+/// library around Lua a reference to that of the script. Both are freed.
 #[cfg(feature = "lua")]
 const RESTARTS: &str = "
     local tries = 0

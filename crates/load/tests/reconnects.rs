@@ -23,8 +23,8 @@ fn hang() {
     }
 }
 
-/// One of four connections of a loop ends, and the server accepts the next one and says nothing: its handshake
-/// takes until its time limit. The other three go on.
+/// One of four connections of a loop ends, and the server accepts the next one and says nothing: its
+/// handshake takes until its time limit. The other three continue.
 #[test]
 fn a_handshake_that_hangs_holds_up_no_other_connection_of_its_loop() {
     let Some(authority) = Authority::new() else { return };

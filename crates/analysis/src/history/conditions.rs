@@ -1,7 +1,7 @@
 //! Conditions of measurement: values under different ones are not compared.
 //!
 //! Each load is a series, whatever the order in which the loads ran. A machine that changes for good is a
-//! break, so that its series goes on. Machines that alternate are series: a break at each run would leave
+//! break, and its series continues. Machines that alternate are series: a break at each run would leave
 //! nothing to test.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,7 +11,7 @@ pub(super) const LOAD: &str = "load.";
 
 type Named = (String, String);
 
-/// Settings that decide what a load measures, by name. Loads that differ in one are not compared in a history.
+/// Settings that decide what a load measures, by name. Loads that differ in one are different series.
 pub fn deciding_settings(settings: &LoadSettings) -> Vec<(String, String)> {
     let plain = |(name, value): Named| (name.trim_start_matches(LOAD).to_owned(), value);
     of_load(settings).into_iter().map(plain).collect()

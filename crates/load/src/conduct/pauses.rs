@@ -64,7 +64,7 @@ impl Pauses {
         let late_ns = until_ns.saturating_sub(asked_ns);
         let may_be_starved = late_ns < STARVED_NS_MIN;
         let waited_ns = match waited_ns {
-            // The conductor waited at the end of its delay, if at all: after a witness that is no part of a stop.
+            // The conductor waited at the end of its delay, if at all: after a witness that is not a stop.
             Some(waited_ns) => waited_ns.saturating_sub(woke_ns - until_ns),
             None if may_be_starved => late_ns,
             None => 0,
@@ -134,9 +134,9 @@ mod tests {
         assert!((busy.total_s() - 0.15).abs() < 1e-9, "{busy:?}");
     }
 
-    /// Pauses of four seconds in which the hypervisor takes the conductor's CPU for 10 ms of every 50 ms, each time
-    /// when its timer ends: it is slow to wake a CPU that was idle. Events take `event_us` each, one after
-    /// another.
+    /// Pauses of four seconds in which the hypervisor takes the conductor's CPU for 10 ms of every 50 ms,
+    /// each time when its timer ends: it is slow to wake a CPU that was idle. Events take `event_us` each, one
+    /// after another.
     ///
     /// - `takes_all`: whether it takes the workers' CPUs too.
     fn under_a_hypervisor(event_us: u64, takes_all: bool) -> Pauses {

@@ -167,7 +167,7 @@ impl Wire {
     }
 
     /// Sends bytes of a request up to all of them, or until there is input before the kernel takes the rest.
-    /// Returns the number of bytes sent. Only without TLS of its own.
+    /// Returns the number of bytes sent. Not for a wire with TLS.
     pub(super) fn send_until_input(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         debug_assert!(self.tls.is_none(), "a record of TLS cannot be sent in part");
         self.line.write_until_input(bytes)
@@ -256,7 +256,7 @@ impl Wire {
         }
     }
 
-    /// Receives once, and passes the input to `hear`. Fails if the server has closed and `hear` has no answer.
+    /// Receives once, and passes the input to `hear`. Fails if the server has closed and there is no answer.
     ///
     /// - `hear`: as in [`Self::hear`].
     pub(super) fn hear_once<T>(
@@ -375,8 +375,8 @@ impl Line {
         Ok(())
     }
 
-    /// Writes up to all bytes. Ends early if there is input before the kernel takes the rest, or if the server
-    /// has closed after some.
+    /// Writes up to all bytes. Ends early if there is input before the kernel takes the rest, or if the
+    /// server has closed after some of them.
     fn write_until_input(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         let mut sent = 0;
         while sent < bytes.len() {

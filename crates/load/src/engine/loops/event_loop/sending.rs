@@ -113,8 +113,8 @@ impl EventLoop {
         }
     }
 
-    /// Writes until the kernel takes no more, or until there is input: edge-triggered readiness is reported only
-    /// after that. Input calls [`Self::on_ready`], which comes here again.
+    /// Writes until the kernel takes no more, or until there is input: edge-triggered readiness is reported
+    /// only after that. Input calls [`Self::on_ready`], which comes here again.
     pub(super) fn send_rest(&mut self, carrier: usize) {
         let it = &mut self.carriers[carrier];
         let Some(socket) = &mut it.socket else { return };
@@ -147,8 +147,8 @@ impl EventLoop {
         }
     }
 
-    /// Whether an error of a write is no failure, or may not be the last word: a server that refuses a request
-    /// may send its reason and close.
+    /// Whether to wait after an error of a write: the kernel is busy, or there is input. A server that
+    /// refuses a request may send its reason and close.
     fn may_wait(&self, carrier: usize, error: &io::Error) -> bool {
         let has_reason = || {
             self.carriers[carrier]
