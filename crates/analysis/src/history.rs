@@ -1,8 +1,10 @@
 //! Histories: a number over many runs, the moments at which it changed, and what changed with it.
 //!
-//! Values are compared only within one machine and one load. A change of the machine, of its kernel, or of a
-//! setting of the load is a known break: the values before and after it are not tested against each other.
+//! Values are compared only within one machine and one load. Each load is a series. A change of the machine
+//! or of its kernel is a break: the values before and after it are not tested against each other. Machines
+//! that alternate are different series.
 
+mod conditions;
 mod divisive;
 mod effect;
 mod energy;
@@ -27,4 +29,5 @@ pub use self::observe::{
 pub use self::point::{Key, Numbers, Observed, Point};
 pub use self::sequence::{Added, added, histories};
 pub use self::series::{Break, Change, Excursion, History, LEVEL_MIN, Sense, VALUES_MAX, VALUES_MIN};
+pub use self::setting::deciding_settings;
 pub use self::suspect::Suspect;

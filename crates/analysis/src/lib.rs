@@ -7,11 +7,11 @@
 //! every configuration had a fresh server, never over seconds or requests of one run.
 
 pub mod aa;
+mod bakeoff;
 mod cell;
 mod chance;
 pub mod change_point;
 pub mod commands;
-mod compare;
 mod contest;
 pub mod cycles;
 mod fallen_out;
@@ -49,8 +49,8 @@ pub mod sweep;
 pub mod usl;
 mod value;
 
+pub use bakeoff::{Comparisons, Pair, compare};
 pub use cell::{BlockValue, Cell, CellSummary};
-pub use compare::{Comparisons, Pair, compare};
 pub use contest::LeftOut;
 pub use fallen_out::FallenOut;
 pub use gate::{GateComparison, GateOutcome, GateResult, Replicate, limit as limit_of_gate};

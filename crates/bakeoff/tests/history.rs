@@ -373,6 +373,40 @@ fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     assert_eq!(none.out.lines().last(), Some("no runs with such a metric"));
 }
 
+/// Two loads of one target under one label, in turn. They differ in a setting that decides the work of an
+/// event.
+#[test]
+fn loads_in_turn_are_series_and_compare_names_their_difference() {
+    let lab = Lab::new();
+    let target = lab.sqlite();
+    for selects in ["10", "5", "10", "5"] {
+        let words = ["load", &target, "--workload", "oltp-read-only", "--point-selects", selects];
+        let of_all =
+            ["--tables", "1", "--rows", "100", "--threads", "1", "--time", "300ms", "--warmup", "300ms"];
+        let labels = ["--observe", "none", "--label", "nightly=yes", "--label"];
+        let own = format!("selects={selects}");
+        let ended = lab.run(&[&words[..], &of_all, &labels, &[&own]].concat());
+        assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    }
+    let found = lab.json(&["history", "throughput", "--label", "nightly=yes"]);
+    let series = found["series"].as_array().expect("a list");
+    let told: Vec<(&str, usize, usize)> = series
+        .iter()
+        .map(|one| {
+            let count = |name: &str| one[name].as_array().map_or(0, Vec::len);
+            (one["subject"].as_str().expect("a name"), count("points"), count("breaks"))
+        })
+        .collect();
+    let [first, second] = &told[..] else { panic!("{told:?}") };
+    assert!(first.0.ends_with(" (closed loop), point-selects=10") && second.0.ends_with(", point-selects=5"));
+    assert_eq!((first.1, first.2, second.1, second.2), (2, 0, 2, 0), "{told:?}");
+    let text = lab.run(&["history", "throughput", "--label", "nightly=yes"]).out;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("has 2 series: point-selects=10 (2 runs); point-selects=5 (2 runs)."), "{text}");
+    let compared = lab.run(&["compare", "selects=10", "selects=5"]);
+    assert!(compared.out.contains("point-selects: 10 (selects=10), 5 (selects=5)"), "{}", compared.out);
+}
+
 #[test]
 fn text_of_a_file_reaches_the_terminal_escaped() {
     let lab = Lab::new();

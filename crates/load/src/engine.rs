@@ -18,5 +18,7 @@ mod worker_state;
 pub(crate) use self::connection_slot::Begun;
 pub(crate) use self::shared::Engine;
 pub(crate) use self::stops::STOP_NS_MIN;
+#[cfg(test)]
+pub(crate) use self::stops::Stops;
 pub(crate) use self::timeline::Timeline;
 pub(crate) use self::worker_state::WorkerState;

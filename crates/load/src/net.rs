@@ -19,12 +19,12 @@ pub(crate) mod tls;
 mod wire;
 pub(crate) mod writers;
 
-pub(crate) use self::dialogue::{Dialogue, Go, Hear, Parsed, line, too_long_text};
+pub(crate) use self::dialogue::{Dialogue, Go, Hear, Parsed, judge_early, line, too_long_text, unrequested};
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::inbox::Inbox;
 pub(crate) use self::multiplex::{Multiplex, Opening};
 pub(crate) use self::socket::{
-    CONNECT_TIMEOUT, READ_BYTES, closed, connection_failure, is_unread, timed_out,
+    CONNECT_TIMEOUT, READ_BYTES, SEND_BYTES, closed, connection_failure, has_input, is_unread, timed_out,
 };
 pub(crate) use self::talk::Talk;
 pub(crate) use self::wire::{Wire, no_answer, within};

@@ -17,7 +17,10 @@ use record::load::{LoadRecord, LoadSettings, Loop, PreparePolicy, ScriptFile, Sc
 use bakeoff_load as load;
 
 use support::certificates::{Authority, Valid};
-use support::fake::{Peer, postgres_login, postgres_request, postgres_start, serve, serve_by};
+use support::fake::{
+    MYSQL_OK, Peer, mysql_login, mysql_packet, mysql_request, postgres_login, postgres_request,
+    postgres_start, serve, serve_by,
+};
 use support::{error_of, jittered, run, settings};
 
 /// Closed loops of 20 events, by threads and by loops; each has its own server.
@@ -227,5 +230,149 @@ fn what_a_web_server_sends_before_the_first_request_answers_none() {
         let said = &record.error_samples;
         assert!(heard > 0, "{connections:?}: {said:?}");
         assert!(done <= heard, "{connections:?}: {done} done of {heard} asked: {said:?}");
+    }
+}
+
+/// More than a socket's two buffers hold (`tcp_wmem`, `tcp_rmem`).
+const UPLOAD_BYTES: usize = 48 << 20;
+
+/// Events that send such a body to a server that has read the beginning of it.
+fn uploads(answer: &'static [u8], then: fn(&mut Peer)) -> LoadSettings {
+    let port = serve(move |peer| {
+        let Some(request) = peer.hear() else { return };
+        if request.starts_with(b"HEAD") {
+            peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        } else {
+            peer.say(answer);
+            then(peer);
+        }
+    });
+    let mut settings = settings(format!("http://localhost:{port}/"));
+    "POST".clone_into(&mut settings.http.method);
+    settings.http.body = "x".repeat(UPLOAD_BYTES);
+    settings
+}
+
+/// RFC 9112, sections 9.3 and 9.5: a server may refuse what it has not read, and cannot have done it.
+#[test]
+fn an_answer_before_the_end_of_its_request_counts_only_if_it_refuses() {
+    fn reads(peer: &mut Peer) {
+        while peer.hear().is_some() {}
+    }
+    fn waits(_: &mut Peer) {
+        loop {
+            std::thread::park();
+        }
+    }
+    let done = &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"[..];
+    let says = "answered before it had the whole request";
+    none_is_done("done and read on", &|| uploads(done, reads), says);
+    none_is_done("done and not read on", &|| uploads(done, waits), says);
+    let refused = &b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"[..];
+    let interim = &b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"[..];
+    for (name, answer, then) in [
+        ("closes", refused, (|_| {}) as fn(&mut Peer)),
+        ("reads on", refused, reads),
+        ("neither reads nor closes", interim, waits),
+    ] {
+        each_way(&|| uploads(answer, then), |record, connections| {
+            let about = format!("{name} {connections:?}: {:?} {:?}", record.errors, record.error_samples);
+            assert_eq!((record.errors.application, record.errors.connection), (20, 0), "{about}");
+            assert!(record.error_samples.iter().all(|text| text.contains("status 413")), "{about}");
+        });
+    }
+    // A server that reads a request to its end has done it.
+    let whole = || {
+        let port = serve(|peer| {
+            while let Some(request) = peer.hear() {
+                let head = request.windows(4).position(|w| w == b"\r\n\r\n").unwrap_or(request.len()) + 4;
+                let body = if request.starts_with(b"HEAD") { 0 } else { 1 << 20 };
+                let read = peer.hear_exactly(body + head - request.len().min(body + head));
+                if read.is_none() || !peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") {
+                    return;
+                }
+            }
+        });
+        let target = record::target::Target::new(format!("http://localhost:{port}/"));
+        let mut settings = LoadSettings { target, ..uploads(b"", |_| {}) };
+        settings.http.body.truncate(1 << 20);
+        settings
+    };
+    all_are_done("whole", &whole);
+}
+
+/// A server of two statements for each event that answers the first one twice, and the second one never.
+#[test]
+fn an_answer_too_many_does_not_answer_the_next_statement_of_an_event() {
+    let two = |target: String| {
+        let mut settings = script(target, false);
+        settings.scripts.files[0].text = "UPDATE t SET n = 1;\nUPDATE t SET n = 2;\n".to_owned();
+        settings
+    };
+    none_is_done(
+        "postgres",
+        &|| {
+            let port = serve(|peer| {
+                let Some(()) = postgres_login(peer) else { return };
+                while postgres_request(peer).is_some() {
+                    peer.say(&b"C\0\0\0\x0dUPDATE 1\0Z\0\0\0\x05I".repeat(2));
+                    postgres_request(peer);
+                }
+            });
+            two(format!("postgres://app@127.0.0.1:{port}/bench"))
+        },
+        "unrequested data",
+    );
+    none_is_done(
+        "mysql",
+        &|| {
+            let port = serve(|peer| {
+                let Some(()) = mysql_login(peer) else { return };
+                while mysql_request(peer).is_some() {
+                    peer.say(&mysql_packet(1, MYSQL_OK).repeat(2));
+                    mysql_request(peer);
+                }
+            });
+            two(format!("mysql://app@127.0.0.1:{port}/bench"))
+        },
+        "unrequested data",
+    );
+}
+
+/// The beginning of an answer is not a request's answer either, if it comes before the request.
+#[test]
+fn a_part_of_an_answer_that_comes_before_its_statement_ends_the_connection() {
+    for scheme in ["postgres", "mysql"] {
+        let seconds = Arc::new(AtomicU64::new(0));
+        let base = || {
+            let seconds = Arc::clone(&seconds);
+            let port = serve(move |peer| {
+                let is_postgres = scheme == "postgres";
+                let answer = if is_postgres {
+                    b"C\0\0\0\x0dUPDATE 1\0Z\0\0\0\x05I".to_vec()
+                } else {
+                    mysql_packet(1, MYSQL_OK)
+                };
+                let login =
+                    |peer: &mut Peer| if is_postgres { postgres_login(peer) } else { mysql_login(peer) };
+                let request = |peer: &mut Peer| {
+                    if is_postgres { postgres_request(peer).map(drop) } else { mysql_request(peer).map(drop) }
+                };
+                let Some(()) = login(peer) else { return };
+                let Some(()) = request(peer) else { return };
+                peer.say(&[&answer[..], &answer[..6]].concat());
+                if request(peer).is_some() {
+                    seconds.fetch_add(1, Ordering::SeqCst);
+                    peer.say(&answer[6..]);
+                }
+            });
+            script(format!("{scheme}://app@127.0.0.1:{port}/bench"), false)
+        };
+        each_way(&base, |record, connections| {
+            let about = format!("{scheme} {connections:?}: {:?}", record.error_samples);
+            assert!(record.counts.done > 0 && record.errors.connection > 0, "{about}");
+            assert!(record.error_samples.iter().any(|text| text.contains("unrequested data")), "{about}");
+        });
+        assert_eq!(seconds.load(Ordering::SeqCst), 0, "{scheme}: the connection was used again");
     }
 }

@@ -313,7 +313,7 @@ pub fn history(out: &mut dyn Write, histories: &[History]) -> io::Result<()> {
                 [
                     rfc3339(point.at_unix_ns),
                     history.key.metric.clone(),
-                    history.key.subject.clone(),
+                    history.subject(),
                     history.key.host.clone(),
                     point.run.to_string(),
                     point.version.clone().unwrap_or_default(),

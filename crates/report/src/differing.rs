@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::history::deciding_settings;
 use analysis::sides::condition;
 use record::bakeoff::Bakeoff;
 use record::environment::Environment;
+use record::load::LoadSettings;
 use record::run::Run;
 
 use crate::page::load_settings;
@@ -122,7 +124,7 @@ impl Properties {
             self.note("recorded", &run.header.title);
         }
         for (name, value) in settings(run) {
-            self.note(name, &value);
+            self.note(&name, &value);
         }
     }
 
@@ -131,13 +133,13 @@ impl Properties {
         self.add_environment(&bakeoff.environment);
         self.note("plan (sha256)", &bakeoff.plan_sha256);
         self.note("bakeoff", &bakeoff.header.tool_version);
-        let mut of_trials: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
+        let mut of_trials: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, value) in bakeoff.sealed().flat_map(|(_, run)| settings(run)) {
             of_trials.entry(name).or_default().insert(value);
         }
         for (name, values) in of_trials.into_iter().filter(|(_, values)| values.len() == 1) {
             for value in &values {
-                self.note(name, value);
+                self.note(&name, value);
             }
         }
     }
@@ -160,10 +162,17 @@ impl Properties {
     }
 }
 
-/// Settings of a run's load that are no draw of chance.
-fn settings(run: &Run) -> Vec<(&'static str, String)> {
-    let of_load = run.load.iter().flat_map(|load| load_settings(&load.settings));
-    of_load.filter(|(name, _)| *name != "seed").collect()
+/// Settings of a load that do not tell series of `history` apart, or that its subject names.
+const BESIDE_SERIES: [&str; 4] = ["target", "workload", "warm-up", "measured"];
+
+/// Settings of a run's load that are no draw of chance: those that make a series of `history`, and lengths.
+fn settings(run: &Run) -> Vec<(String, String)> {
+    let of = |settings: &LoadSettings| {
+        let told = load_settings(settings).into_iter().filter(|(name, _)| BESIDE_SERIES.contains(name));
+        let told = told.map(|(name, value)| (name.to_owned(), value));
+        told.chain(deciding_settings(settings)).collect::<Vec<_>>()
+    };
+    run.load.iter().flat_map(|load| of(&load.settings)).collect()
 }
 
 /// The properties that differ between the sides, or within one: those of the machine first.

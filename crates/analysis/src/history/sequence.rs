@@ -1,16 +1,16 @@
-//! From observed values to histories: sorted into series, cut at known breaks, tested for changes.
+//! From observed values to histories: sorted into series, cut at breaks, tested for changes.
 
 use std::collections::BTreeMap;
 
 use record::bakeoff::Metric;
 use record::missing::Missing;
 
+use super::conditions::{Part, breaks, parts};
 use super::effect::{Sized, SizedShort, sizes, sizes_of_short};
 use super::excursion::apart;
 use super::point::{Identity, Key, Observed, Point};
-use super::series::{Break, Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
-use super::setting::LOAD;
-use super::suspect::{Suspect, suspects};
+use super::series::{Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
+use super::suspect::suspects;
 use crate::judge::Rules;
 use crate::robust::median;
 
@@ -71,11 +71,7 @@ impl Sense {
     }
 }
 
-/// Facts of a machine. A difference in one of them is a known break, as is one in a setting of the load.
-const MACHINE: [&str; 7] =
-    ["cpu.model", "cpu.count", "cpu.sockets", "cpu.cores", "memory.bytes", "numa.nodes", "kernel.release"];
-
-/// Sorts values into histories, and finds the changes of each.
+/// Sorts values into histories, and finds the changes of each. Each load has its own.
 ///
 /// Each stretch between two breaks is tested at alpha. Its false changes: `docs/validation.md`.
 ///
@@ -88,7 +84,11 @@ pub fn histories(observed: Vec<Observed>, rules: Rules) -> Vec<History> {
         points.sort_by_key(|(order, point)| (point.at_unix_ns, *order));
         points.into_iter().map(|(_, point)| point).collect()
     };
-    counted(observed).into_iter().map(|(key, points)| history(key, whole(points), rules)).collect()
+    let of_key = |(key, points): (Key, Counted)| {
+        let of_part = move |part| history(key.clone(), part, rules);
+        parts(whole(points)).into_iter().map(of_part)
+    };
+    counted(observed).into_iter().flat_map(of_key).collect()
 }
 
 /// Effect of an import on the values before it.
@@ -150,7 +150,7 @@ fn averaged(mut points: Vec<Point>) -> Option<Point> {
     Some(Point { value: mean, interval, ..last })
 }
 
-fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
+fn history(key: Key, Part { told_apart, points }: Part, rules: Rules) -> History {
     let breaks = breaks(&points);
     let ends: Vec<usize> =
         std::iter::once(0).chain(breaks.iter().map(|b| b.at)).chain([points.len()]).collect();
@@ -179,37 +179,8 @@ fn history(key: Key, points: Vec<Point>, rules: Rules) -> History {
             .min(neighbor(found.get(i + 1).map(|next| next.at), points.len()));
         found[i].suspects = suspects(&points[from..at], &points[at..to]);
     }
-    History { sense: Sense::of(&key.metric), key, points, breaks, changes: found, excursions, untested }
-}
-
-/// Changes of the machine and of the load: a fact differs from the last value that knows it. A value that
-/// lacks the fact says nothing about it, and does not hide a change.
-fn breaks(points: &[Point]) -> Vec<Break> {
-    let mut known: BTreeMap<&str, &String> = BTreeMap::new();
-    let mut found = Vec::new();
-    for (at, point) in points.iter().enumerate() {
-        let mut what = Vec::new();
-        let of_load = point.facts.keys().map(String::as_str).filter(|name| name.starts_with(LOAD));
-        for name in MACHINE.into_iter().chain(of_load) {
-            let Some(after) = point.facts.get(name) else { continue };
-            let Some(before) = known.insert(name, after).filter(|before| *before != after) else { continue };
-            if name == "memory.bytes" && are_close(before, after) {
-                continue;
-            }
-            let (before, after) = (Some(before.clone()), Some(after.clone()));
-            what.push(Suspect { what: name.to_owned(), before, after });
-        }
-        if !what.is_empty() {
-            found.push(Break { at, what });
-        }
-    }
-    found
-}
-
-/// Whether two sizes differ by at most 2 %, as one machine's memory does between kernels.
-fn are_close(a: &str, b: &str) -> bool {
-    let (Ok(a), Ok(b)) = (a.parse::<f64>(), b.parse::<f64>()) else { return false };
-    (a - b).abs() <= 0.02 * a.max(b)
+    let sense = Sense::of(&key.metric);
+    History { sense, key, told_apart, points, breaks, changes: found, excursions, untested }
 }
 
 /// Unit in which values are compared.

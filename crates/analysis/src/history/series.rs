@@ -5,16 +5,19 @@ use record::missing::Maybe;
 use super::point::{Key, Point};
 use super::suspect::Suspect;
 
-/// A metric over time on one machine.
+/// A metric over time, of one load on one machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     /// Identity.
     pub key: Key,
+    /// Settings of the load, and facts of alternating machines, that tell this series from others of its
+    /// identity: name and value.
+    pub told_apart: Vec<(String, String)>,
     /// Direction that is an improvement.
     pub sense: Sense,
     /// Values in time order.
     pub points: Vec<Point>,
-    /// Changes of the machine and of the load, in time order.
+    /// Changes of the machine, in time order.
     pub breaks: Vec<Break>,
     /// Changes of the level, in time order.
     pub changes: Vec<Change>,
@@ -25,13 +28,26 @@ pub struct History {
 }
 
 impl History {
+    /// The measured thing, with what tells it apart: `kv on redis://h:6379 (open loop), rate=1000/s`.
+    pub fn subject(&self) -> String {
+        let of = Some(&self.key.subject).filter(|subject| !subject.is_empty()).cloned();
+        of.into_iter().chain(self.condition()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The conditions that tell this series apart: `rate=1000/s, threads=8`; `None` if it is the only one.
+    pub fn condition(&self) -> Option<String> {
+        let told: Vec<String> =
+            self.told_apart.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+
     /// Whether the excursion lasts to the newest value: it may be the start of a new level.
     pub fn is_open(&self, excursion: &Excursion) -> bool {
         excursion.until == self.points.len()
     }
 }
 
-/// A change of the machine or of the load between two values.
+/// A change of the machine between two values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Break {
     /// Index of the first value after it.

@@ -1,14 +1,21 @@
-//! Settings of a load that define the measurement. A history has a known break where one of them changes.
+//! Settings of a load that define the measurement. Loads that differ in one of them are different series.
 
 use std::fmt::Display;
 
 use record::load::{Arrivals, LoadSettings, Loop, OltpSettings, ScriptFile, Workload};
+use record::replay::Replay;
 use record::requests::{HttpSettings, KvSettings};
 
 /// Prefix of the facts.
 pub(super) const LOAD: &str = "load.";
 
 type Named = (String, String);
+
+/// Settings that decide what a load measures, by name. Loads that differ in one are different series.
+pub fn deciding_settings(settings: &LoadSettings) -> Vec<(String, String)> {
+    let plain = |(name, value): Named| (name.trim_start_matches(LOAD).to_owned(), value);
+    of_load(settings).into_iter().map(plain).collect()
+}
 
 /// Settings that decide the work of an event and how many events there are at a time, as facts. Neither the
 /// length of a phase nor a seed does; target, workload and kind of loop tell series apart.
@@ -36,6 +43,7 @@ fn of_loop(settings: &LoadSettings) -> Vec<Named> {
         named("threads", &settings.threads),
         named("connections", &settings.connections_in_all()),
         named("verify", &settings.verify),
+        named("retries", &settings.retries_max),
     ];
     match &settings.pace {
         Loop::Closed { think } => told.push(named("think", &think)),
@@ -102,10 +110,17 @@ fn of_requests(http: &HttpSettings) -> Vec<Named> {
         named("method", &http.method),
         named("body", &format!("{} bytes", http.body.len())),
         named("requests", &http.requests.as_deref().map_or("none", file_name)),
+        named("replay", &http.replay.as_ref().map_or_else(|| "none".to_owned(), replayed)),
+        named("data", &http.data.as_deref().map_or("none", file_name)),
+        named("unix-socket", &http.unix_socket.as_deref().map_or("none", file_name)),
         named("http-version", &http.version.word()),
         named("streams", &http.streams),
         named("cookies", &http.cookies),
     ]
+}
+
+fn replayed(replay: &Replay) -> String {
+    format!("{}, {} requests, speed {}", file_name(&replay.log), replay.requests, replay.speed)
 }
 
 fn of_script(file: &ScriptFile) -> Named {

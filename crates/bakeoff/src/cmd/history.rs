@@ -105,8 +105,8 @@ Examples:
   bakeoff history import nightly.csv               time, and a column for each metric
   bakeoff history import hyperfine.json --at 2026-11-21T03:00:00Z
 
-Runs that are INVALID or failed are left out. A change of the machine, of its kernel, or of a load's
-settings is a break: runs before and after it are not compared.";
+Runs that are INVALID or failed are left out. A change of the machine or of its kernel is a
+break: runs before and after it are not compared. Loads with other settings are other series.";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     if let Some(What::Import(import)) = &args.what {

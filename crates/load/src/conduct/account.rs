@@ -81,20 +81,7 @@ pub(super) fn record(
     let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
     let last = books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
     let event_counts = &books.event_counts;
-    let planned = match engine.counting().by {
-        By::Due => timeline.measured_due_before(until_ns, &mut scratch),
-        By::Start => event_counts.started,
-        By::Part => event_counts.started - event_counts.warmup_ended,
-    };
-    let counts = Counts {
-        planned,
-        done: event_counts.done,
-        failed: event_counts.failed,
-        skipped: event_counts.skipped,
-        unfinished: unfinished.at_least.count(),
-        retries: event_counts.retries,
-    };
-    assert!(counts.balance(), "an event was lost or counted twice: {counts:?}");
+    let counts = counts(engine, event_counts, unfinished.at_least.count(), until_ns, &mut scratch);
     let span = Duration::from_nanos(until_ns - timeline.measured_from_ns);
     let measured_s = span.as_secs_f64();
     let achieved_per_s = events_in_phase(event_counts) / (measured_s - engine.idle_s(until_ns));
@@ -148,6 +135,31 @@ pub(super) fn record(
     record.verdict =
         judge(engine, books, &record, measured, (&cost, recount, &unfinished, hung), seen.checks);
     Over { record, last, unfinished }
+}
+
+/// The counts of a load that ended at `until_ns`.
+fn counts(
+    engine: &Engine,
+    event_counts: &EventCounts,
+    unfinished: u64,
+    until_ns: u64,
+    scratch: &mut Scratch,
+) -> Counts {
+    let planned = match engine.counting().by {
+        By::Due => engine.timeline().measured_due_before(until_ns, scratch),
+        By::Start => event_counts.started,
+        By::Part => event_counts.started - event_counts.warmup_ended,
+    };
+    let counts = Counts {
+        planned,
+        done: event_counts.done,
+        failed: event_counts.failed,
+        skipped: event_counts.skipped,
+        unfinished,
+        retries: event_counts.retries,
+    };
+    assert!(counts.balance(), "an event was lost or counted twice: {counts:?}");
+    counts
 }
 
 /// The number of events that count towards the rate: see [`crate::measure::counting`].

@@ -180,6 +180,7 @@ impl Ledger {
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
         let is_open = counting.by == By::Due;
         let raised_ns = &mut self.raised_ns[connection_slot];
+        engine.stops.note_event(start_ns);
         if is_open {
             note_stops(&engine.stops, event, end_ns, raised_ns);
         }

@@ -6,11 +6,16 @@
 //!
 //! A stop may have begun at any time of that sleep. The whole sleep counts as the stop: the generator's part
 //! of a response is an upper bound.
+//!
+//! A hypervisor may take one CPU, or leave one that was idle asleep, while the others run. So an event that
+//! begins while the conductor is late is a witness: the generator did not stand still any longer.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Minimum delay of the conductor's wake-up that may be a stop.
 pub(crate) const STOP_NS_MIN: u64 = 10_000_000;
+/// Delay of the conductor's wake-up from which on events are witnesses: wake-ups are a little late as a rule.
+const WITNESS_NS_MIN: u64 = 1_000_000;
 /// Number of stops that are remembered, the newest.
 const STOPS_MAX: usize = 64;
 
@@ -21,6 +26,8 @@ pub(crate) struct Stops {
     slept_ns: AtomicU64,
     /// Time at which it is to end; `u64::MAX` while the conductor does not sleep.
     asked_ns: AtomicU64,
+    /// Beginning of the first event since then, in the present sleep; `u64::MAX` without one.
+    witness_ns: AtomicU64,
     /// End of the newest stop.
     last_until_ns: AtomicU64,
     newest: [Stop; STOPS_MAX],
@@ -39,6 +46,7 @@ impl Default for Stops {
         Self {
             slept_ns: AtomicU64::new(0),
             asked_ns: AtomicU64::new(u64::MAX),
+            witness_ns: AtomicU64::new(u64::MAX),
             last_until_ns: AtomicU64::new(0),
             newest: std::array::from_fn(|_| Stop::default()),
             count: AtomicUsize::new(0),
@@ -50,7 +58,22 @@ impl Stops {
     /// Notes that the conductor sleeps from `now_ns` until `asked_ns`.
     pub(crate) fn sleep(&self, now_ns: u64, asked_ns: u64) {
         self.slept_ns.store(now_ns, Ordering::Relaxed);
+        self.witness_ns.store(u64::MAX, Ordering::Relaxed);
         self.asked_ns.store(asked_ns, Ordering::Release);
+    }
+
+    /// Notes an event that began at `start_ns` and has ended. One load, unless the conductor is late.
+    pub(crate) fn note_event(&self, start_ns: u64) {
+        if start_ns >= self.asked_ns.load(Ordering::Acquire).saturating_add(WITNESS_NS_MIN) {
+            self.witness_ns.fetch_min(start_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The beginning of the first event that began since the conductor's sleep was to end, if one has ended.
+    pub(crate) fn witness_ns(&self) -> Option<u64> {
+        let witness_ns = self.witness_ns.load(Ordering::Relaxed);
+        // An event of the sleep before may have come late.
+        (witness_ns != u64::MAX && witness_ns >= self.asked_ns.load(Ordering::Relaxed)).then_some(witness_ns)
     }
 
     /// Notes that the conductor is awake, and the stop that it found.
@@ -80,7 +103,8 @@ impl Stops {
         let slept_ns = self.slept_ns.load(Ordering::Relaxed);
         // The conductor may have woken meanwhile, and noted the stop.
         let is_present = is_over && slept_ns >= last_until_ns;
-        let present_ns = if is_present { until_ns.saturating_sub(from_ns.max(slept_ns)) } else { 0 };
+        let present_until_ns = until_ns.min(self.witness_ns.load(Ordering::Relaxed));
+        let present_ns = if is_present { present_until_ns.saturating_sub(from_ns.max(slept_ns)) } else { 0 };
         present_ns + self.past_within_ns(from_ns, until_ns)
     }
 
@@ -132,5 +156,24 @@ mod tests {
         stops.sleep(2_000 * MS, 2_050 * MS);
         assert_eq!(stops.within_ns(2_000 * MS, 2_040 * MS), 0);
         assert_eq!(stops.within_ns(1_900 * MS, 2_040 * MS), 100 * MS);
+    }
+
+    #[test]
+    fn events_that_begin_while_the_conductor_is_late_end_its_stop() {
+        let stops = Stops::default();
+        stops.note_event(500 * MS);
+        assert_eq!(stops.witness_ns(), None, "the conductor is awake");
+        stops.sleep(950 * MS, 1_000 * MS);
+        stops.note_event(999 * MS);
+        stops.note_event(1_000 * MS + 1);
+        assert_eq!(stops.witness_ns(), None, "a wake-up may be late");
+        stops.note_event(1_030 * MS);
+        stops.note_event(1_002 * MS);
+        assert_eq!(stops.witness_ns(), Some(1_002 * MS));
+        assert_eq!(stops.within_ns(0, 1_100 * MS), 52 * MS);
+        assert_eq!(stops.within_ns(1_010 * MS, 1_100 * MS), 0);
+        stops.wake(None);
+        stops.sleep(1_100 * MS, 1_150 * MS);
+        assert_eq!(stops.witness_ns(), None, "another sleep");
     }
 }

@@ -498,7 +498,7 @@ impl Link {
         self.sql_errno = refused.errno;
         self.state_text[..5].copy_from_slice(&refused.state);
         self.message.clear();
-        self.message.extend(refused.message.bytes().filter(|b| *b != 0));
+        self.message.extend(refused.message().bytes().filter(|b| *b != 0));
         self.message.push(0);
         self.sql_state = self.state_text.as_ptr().cast();
         self.sql_errmsg = self.message.as_ptr().cast();

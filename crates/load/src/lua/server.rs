@@ -54,10 +54,10 @@ pub(crate) struct Refused {
     /// The server's number; 0 if it has none.
     pub(crate) errno: i32,
     pub(crate) state: [u8; 5],
-    /// The server's message alone.
-    pub(crate) message: String,
     /// Class and message with advice.
     pub(crate) failure: Failure,
+    /// Length of the server's message, with which the text of the failure begins.
+    pub(crate) message_bytes: usize,
     /// Whether an event begins again after this error, whatever the script ignores.
     pub(crate) restarts: bool,
     /// Whether this kind of statement can only be sent as text.
@@ -70,16 +70,21 @@ impl Refused {
     /// - `errno`: the number by which scripts recognize it.
     pub(crate) fn lost(errno: i32, failure: Failure) -> Self {
         let class = FailureClass::Connection;
-        let message = failure.text.clone();
+        let message_bytes = failure.text.len();
         let failure = Failure { class, ..failure };
-        Self { errno, state: *b"08S01", message, failure, restarts: true, is_unpreparable: false }
+        Self { errno, state: *b"08S01", failure, message_bytes, restarts: true, is_unpreparable: false }
     }
 
     /// A statement that cannot be sent.
     pub(crate) fn unsendable(text: &str) -> Self {
         let failure = Failure::new(FailureClass::Application, text);
-        let message = text.to_owned();
-        Self { errno: 0, state: *b"HY000", message, failure, restarts: false, is_unpreparable: false }
+        let message_bytes = text.len();
+        Self { errno: 0, state: *b"HY000", failure, message_bytes, restarts: false, is_unpreparable: false }
+    }
+
+    /// The server's message alone.
+    pub(crate) fn message(&self) -> &str {
+        self.failure.text.get(..self.message_bytes).unwrap_or_default()
     }
 
     pub(crate) fn is_lost(&self) -> bool {

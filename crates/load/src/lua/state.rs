@@ -228,18 +228,27 @@ impl State {
         problem.map_or(Ok(()), |text| Err(self.explained(text)))
     }
 
-    /// Runs one event. Allocates nothing if it ends well.
+    /// Runs one event. Allocates nothing if it ends well, and one text if it begins again.
     pub(crate) fn run_event(&mut self, thread: usize) -> Ended {
         let (code, text): (i64, Option<mlua::LuaString>) = match self.event.call(thread) {
             Ok(ended) => ended,
             Err(error) => return Ended::Failed(of_lua(error)),
         };
-        let text = || text.map_or_else(String::new, |text| text.to_string_lossy());
+        let text_of =
+            |text: Option<mlua::LuaString>| text.map_or_else(String::new, |text| text.to_string_lossy());
         match code {
             0 => Ended::Well,
             1 => Ended::Stop,
-            2 => Ended::Restart(text()),
-            _ => Ended::Failed(self.explained(text())),
+            2 => {
+                // The text of the last failure has room for that of the script.
+                let mut room = self.calls.context.failure.take().map_or_else(String::new, |last| last.text);
+                room.clear();
+                if let Some(text) = text {
+                    room.push_str(&String::from_utf8_lossy(&text.as_bytes()));
+                }
+                Ended::Restart(room)
+            }
+            _ => Ended::Failed(self.explained(text_of(text))),
         }
     }
 

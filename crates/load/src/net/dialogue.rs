@@ -21,6 +21,13 @@ pub(crate) trait Dialogue: Send {
     /// - `is_end`: the server has closed its side; nothing follows.
     fn hear(&mut self, input: &[u8], is_end: bool) -> Parsed;
 
+    /// Judges an answer that came before all of its request was sent.
+    ///
+    /// - `has_begun`: some of the request was sent.
+    fn judge_early(&mut self, has_begun: bool, answer: Result<Answer, Failure>) -> Result<Answer, Failure> {
+        judge_early(has_begun, answer)
+    }
+
     /// Continues an event of several requests: after it began without a request, after each answer that did
     /// not end it, and after each pause. Writes the next request.
     fn go_on(&mut self, _: &mut Vec<u8>) -> Go {
@@ -144,7 +151,7 @@ impl Parsed {
 
     /// The input answers no request.
     pub(crate) fn unrequested() -> Self {
-        Self::failure(0, FailureClass::Connection, "the server sent unrequested data")
+        Self { taken: 0, answer: Some(Err(unrequested())) }
     }
 
     /// The input is not an answer in this protocol.
@@ -155,6 +162,23 @@ impl Parsed {
             FailureClass::Connection,
             format!("the server answered {shown:?}, which is not a valid answer"),
         )
+    }
+}
+
+/// The server sent data that answers no request.
+pub(crate) fn unrequested() -> Failure {
+    Failure::new(FailureClass::Connection, "the server sent unrequested data")
+}
+
+/// Refuses a success that came before all of its request was sent: the server cannot have done it.
+pub(crate) fn judge_early(has_begun: bool, answer: Result<Answer, Failure>) -> Result<Answer, Failure> {
+    match answer {
+        Err(failure) if has_begun || failure.class == FailureClass::Connection => Err(failure),
+        _ if !has_begun => Err(unrequested()),
+        _ => {
+            let text = "the server answered before it had the whole request";
+            Err(Failure::new(FailureClass::Connection, text))
+        }
     }
 }
 

@@ -17,6 +17,10 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of a read from a socket.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
+/// Most of a request that is sent before a look for an answer that refuses it. The kernel may take any amount
+/// while the server reads.
+pub(crate) const SEND_BYTES: usize = 256 * 1024;
+
 /// Maps an error of a call on a socket to a failure.
 pub(crate) fn connection_failure(doing: &str, error: &io::Error) -> Failure {
     let out_of_files = matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE));

@@ -164,6 +164,28 @@ impl Talk {
         })?
     }
 
+    /// Sends the request, and listens while the server does not take it. Returns an answer that came before
+    /// all of it was sent.
+    fn send(&mut self) -> Result<Option<Result<Answer, Failure>>, Failure> {
+        let Self { wire, dialogue, out, .. } = self;
+        let mut sent = 0;
+        loop {
+            sent += wire.send_until_input(&out[sent..])?;
+            if sent == out.len() {
+                return Ok(None);
+            }
+            let early = wire.hear_once(|input, is_end| {
+                let Parsed { taken, answer } = dialogue.hear(input, is_end);
+                // It follows the request.
+                dialogue.reply(out);
+                (taken, answer)
+            })?;
+            if let Some(answer) = early {
+                return Ok(Some(dialogue.judge_early(sent > 0, answer)));
+            }
+        }
+    }
+
     /// Performs one event.
     pub(crate) fn exchange(&mut self, random: Random) -> Result<Answer, Failure> {
         if self.is_used {
@@ -175,8 +197,11 @@ impl Talk {
         self.out.clear();
         self.dialogue.ask(random, &mut self.out);
         self.wire.begin(self.timeout);
-        let sent = self.wire.send(&self.out);
-        let answer = sent.and_then(|()| self.hear(|dialogue, input, is_end| dialogue.hear(input, is_end)));
+        let answer = match self.send() {
+            Ok(None) => self.hear(|dialogue, input, is_end| dialogue.hear(input, is_end)),
+            Ok(Some(early)) => early,
+            Err(failure) => Err(failure),
+        };
         let has_sent = self.wire.end(self.timeout);
         let failure = match answer {
             Ok(answer) => {

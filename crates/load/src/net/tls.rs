@@ -19,7 +19,7 @@ use rustls::{
 };
 
 use super::held::{self, HeldBytes};
-use crate::connection::{Failure, FailureClass, Laps};
+use crate::connection::{Answer, Failure, FailureClass, Laps};
 use crate::net::{Dialogue, Go, Hear, Parsed};
 use crate::schedule::random::Random;
 
@@ -450,6 +450,10 @@ impl Dialogue for Secured {
             [] => Parsed::MORE,
             heard => dialogue.hear_unasked(heard),
         })
+    }
+
+    fn judge_early(&mut self, has_begun: bool, answer: Result<Answer, Failure>) -> Result<Answer, Failure> {
+        self.dialogue().judge_early(has_begun, answer)
     }
 
     fn reply(&mut self, out: &mut Vec<u8>) {

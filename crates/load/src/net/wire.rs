@@ -8,7 +8,6 @@
 //! the other side has read our request, half an event too early, and each event would cost two context
 //! switches instead of one. If answers are usually there at once, it reads them without the wait.
 
-use std::cell::Cell;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
@@ -17,14 +16,16 @@ use nix::libc;
 use record::clock::{Clock as _, Monotonic};
 use socket2::{Domain, Socket};
 
-use super::{Endpoint, READ_BYTES, closed, connection_failure, is_unread};
+use self::room::Room;
+use super::{Endpoint, closed, connection_failure, is_unread};
 use crate::connection::{Cut, Failure, FailureClass};
-use crate::net::held::{self, FREE_BYTES, HeldBytes};
 use crate::net::promptness::Promptness;
-use crate::net::socket::has_input;
+use crate::net::socket::{SEND_BYTES, has_input};
 use crate::net::tls::Plan;
 use crate::net::tls::Tls;
 use crate::schedule::clock::to_ns;
+
+mod room;
 
 /// The socket, optional TLS, and input that was not read yet.
 #[derive(Debug)]
@@ -61,17 +62,6 @@ struct Line {
 struct Deadline {
     timeout: Duration,
     until_ns: u64,
-}
-
-/// Received bytes: `bytes[start..end]` is not read yet.
-#[derive(Debug)]
-struct Room {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-    held: HeldBytes,
-    /// Times in a row that a large buffer had no long content when it was empty again.
-    unneeded: u8,
 }
 
 /// Result of one read from the socket.
@@ -176,6 +166,13 @@ impl Wire {
         self.line.write(&self.out)
     }
 
+    /// Sends bytes of a request up to all of them, or until there is input before the kernel takes the rest.
+    /// Returns the number of bytes sent. Not for a wire with TLS.
+    pub(super) fn send_until_input(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
+        debug_assert!(self.tls.is_none(), "a record of TLS cannot be sent in part");
+        self.line.write_until_input(bytes)
+    }
+
     /// Starts TLS: performs the handshake; blocks.
     pub(crate) fn start_tls(&mut self, plan: &Plan) -> Result<(), Failure> {
         if !self.room.is_empty() {
@@ -257,6 +254,20 @@ impl Wire {
             let received = self.receive(Line::read)?;
             (has_come, is_end) = (!matches!(received, Received::Nothing), matches!(received, Received::End));
         }
+    }
+
+    /// Receives once, and passes the input to `hear`. Fails if the server has closed and there is no answer.
+    ///
+    /// - `hear`: as in [`Self::hear`].
+    pub(super) fn hear_once<T>(
+        &mut self,
+        hear: impl FnOnce(&[u8], bool) -> (usize, Option<T>),
+    ) -> Result<Option<T>, Failure> {
+        let received = self.receive(Line::read)?;
+        let is_end = matches!(received, Received::End);
+        let (taken, answer) = hear(self.room.unread(), is_end);
+        self.room.start += taken;
+        if is_end && answer.is_none() { Err(closed()) } else { Ok(answer) }
     }
 
     /// Passes the input after the last answer to `hear`: it was not requested.
@@ -364,6 +375,30 @@ impl Line {
         Ok(())
     }
 
+    /// Writes up to all bytes. Ends early if there is input before the kernel takes the rest, or if the
+    /// server has closed after some of them.
+    fn write_until_input(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let end = bytes.len().min(sent + SEND_BYTES);
+            match send_at_once(&self.socket, &bytes[sent..end]) {
+                Ok(more) => {
+                    self.has_sent = true;
+                    sent += more;
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                // A server that refuses a request may send its reason and close.
+                Err(_) if has_input(&self.socket).is_ok_and(|has_input| has_input) => break,
+                Err(e) => return Err(connection_failure("cannot send", &e)),
+            }
+            if sent < bytes.len() && self.wait(libc::POLLIN | libc::POLLOUT)? & libc::POLLIN != 0 {
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
     fn read(&mut self, into: &mut [u8]) -> Result<usize, Failure> {
         let mut was_early = false;
         loop {
@@ -391,7 +426,7 @@ impl Line {
                 return Ok(read);
             }
         }
-        self.wait()?;
+        self.wait(libc::POLLIN)?;
         Ok((&self.socket).read(into))
     }
 
@@ -427,16 +462,16 @@ impl Line {
         set.map_err(|e| connection_failure("cannot set a timeout", &e))
     }
 
-    /// Waits for input or for the end of the time limit.
-    fn wait(&self) -> Result<(), Failure> {
-        let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    /// Waits for one of the events or for the end of the time limit. Returns the events.
+    fn wait(&self, events: libc::c_short) -> Result<libc::c_short, Failure> {
+        let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 };
         loop {
             let left = self.deadline.map(Deadline::left).transpose()?;
             // Rounded up: it also waits in the last millisecond.
             let timeout_ms = left.map_or(-1, |(t, _)| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
             // SAFETY: one descriptor, open and owned here, which outlives the call.
             match unsafe { libc::poll(&raw mut socket, 1, timeout_ms) } {
-                1 => return Ok(()),
+                1 => return Ok(socket.revents),
                 -1 => match io::Error::last_os_error() {
                     e if e.kind() == ErrorKind::Interrupted => {}
                     e => return Err(connection_failure("cannot receive", &e)),
@@ -455,6 +490,14 @@ fn receive_at_once(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
+/// Sends what the kernel takes now; if that is nothing, it fails with `WouldBlock`.
+fn send_at_once(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    let (fd, start) = (socket.as_raw_fd(), bytes.as_ptr().cast());
+    // SAFETY: the descriptor is open, and `bytes` has so many bytes; both outlive the call.
+    let sent = unsafe { libc::send(fd, start, bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
 /// Smallest time limit of a call on a socket.
 const TIME_MIN: Duration = Duration::from_millis(1);
 
@@ -468,87 +511,6 @@ impl Deadline {
         match self.until_ns.saturating_sub(Monotonic.now_ns()) {
             0 => Err(Failure::new(FailureClass::Timeout, no_answer(self.timeout))),
             left_ns => Ok((Duration::from_nanos(left_ns), (self.timeout / 1_000).max(TIME_MIN))),
-        }
-    }
-}
-
-/// Short contents in a row after which a large buffer is given back.
-const UNNEEDED_MAX: u8 = 64;
-
-thread_local! {
-    /// The buffer of a dropped wire, reused by the thread's next one.
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-impl Room {
-    fn new() -> Self {
-        let mut bytes = SPARE.take();
-        bytes.resize(bytes.len().max(READ_BYTES), 0);
-        Self { bytes, start: 0, end: 0, held: HeldBytes::default(), unneeded: 0 }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Makes free space behind the unread input.
-    fn make_free(&mut self) -> Result<(), Failure> {
-        if self.is_empty() {
-            self.give_back();
-            (self.start, self.end) = (0, 0);
-        }
-        if self.end == self.bytes.len() {
-            self.grow();
-        }
-        self.held.set(self.bytes.len())
-    }
-
-    /// Gives back the memory of a large buffer for a message that was already read, unless such messages
-    /// follow one another: then each would cost pages of new memory.
-    fn give_back(&mut self) {
-        if self.bytes.len() <= FREE_BYTES {
-            return;
-        }
-        self.unneeded = if self.end > FREE_BYTES { 0 } else { self.unneeded + 1 };
-        if self.unneeded >= UNNEEDED_MAX || !held::may_stay() {
-            self.bytes.truncate(FREE_BYTES);
-            held::shrink(&mut self.bytes);
-            self.unneeded = 0;
-        }
-    }
-
-    /// Doubles the buffer: it grows with the input received, not with announced lengths.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self) {
-        self.bytes.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        let bytes = self.bytes.len();
-        if self.end > bytes / 2 {
-            // For a long message it grows by a fixed amount, not by doubling: other connections need memory
-            // too.
-            self.bytes.resize((bytes + bytes.min(FREE_BYTES)).max(READ_BYTES), 0);
-        }
-    }
-
-    /// Appends decrypted input, which may be more than was just received.
-    fn put(&mut self, opened: &[u8]) {
-        let end = self.end + opened.len();
-        self.bytes.resize(self.bytes.len().max(end), 0);
-        self.bytes[self.end..end].copy_from_slice(opened);
-        self.end = end;
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        if self.bytes.len() <= FREE_BYTES {
-            // At the end of the thread the buffer cannot be stored; it is freed.
-            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.bytes)));
         }
     }
 }

@@ -32,7 +32,7 @@ fn series(history: &History) -> Value {
     let at = |index: usize| &history.points[index];
     Object::default()
         .with("metric", history.key.metric.clone())
-        .with("subject", history.key.subject.clone())
+        .with("subject", history.subject())
         .with("environment", history.key.host.clone())
         .maybe("better", sense)
         .maybe("unit", unit.ok_or_else(|| Missing::because("bakeoff does not know this metric's unit")))

@@ -48,7 +48,8 @@ pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
 
 fn figure(history: &History, name: &dyn Fn(RunId) -> String) -> Figure {
     let key = &history.key;
-    let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
+    let of = history.subject();
+    let of = if of.is_empty() { of } else { format!(" of {of}") };
     let days =
         |index: usize| (history.points[index].at_unix_ns - history.points[0].at_unix_ns) as f64 / DAY_NS;
     let last = days(history.points.len() - 1).max(1e-9);
@@ -221,6 +222,7 @@ mod tests {
             let points = (0..5).map(value).collect();
             let history = History {
                 key,
+                told_apart: Vec::new(),
                 sense: Sense::Less,
                 points,
                 breaks: Vec::new(),

@@ -1,5 +1,6 @@
 //! Metrics over the runs of an archive, at a terminal: a chart in characters, the levels, the changes.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use analysis::history::{Break, Change, Excursion, History, Key, LEVEL_MIN, Suspect, VALUES_MAX, VALUES_MIN};
@@ -50,10 +51,40 @@ pub fn history(
     for (metric, why, runs) in left_out {
         paragraph(out, &format!("{metric} of {} is left out: {why}.", plural(*runs, "run")), 2, style)?;
     }
+    for line in conditions(histories) {
+        paragraph(out, &line, 2, style)?;
+    }
     if let Some(by_chance) = by_chance(histories, alpha) {
         paragraph(out, &by_chance, 2, style)?;
     }
     ending::answer(out, &history_answer(histories, name), style)
+}
+
+/// Time of the first run and number of runs, by condition.
+type Conditions = BTreeMap<String, (u64, usize)>;
+
+/// `X on h has 2 series: rate=1000/s (30 runs); rate=5000/s (9 runs). They are not compared.`
+fn conditions(histories: &[History]) -> Vec<String> {
+    let mut all: BTreeMap<(&str, &str), Conditions> = BTreeMap::new();
+    for history in histories {
+        let Some(condition) = history.condition() else { continue };
+        let key = (history.key.subject.as_str(), history.key.host.as_str());
+        let since_ns = history.points.first().map_or(0, |point| point.at_unix_ns);
+        // A run may lack some of the metrics.
+        let (first_ns, runs) = all.entry(key).or_default().entry(condition).or_insert((since_ns, 0));
+        (*first_ns, *runs) = (since_ns.min(*first_ns), history.points.len().max(*runs));
+    }
+    let told = |((subject, host), conditions): ((&str, &str), Conditions)| {
+        let mut conditions: Vec<(String, (u64, usize))> = conditions.into_iter().collect();
+        conditions.sort_by_key(|(_, (first_ns, _))| *first_ns);
+        let of: Vec<String> = conditions
+            .iter()
+            .map(|(condition, (_, runs))| format!("{condition} ({})", plural(*runs, "run")))
+            .collect();
+        let what = if subject.is_empty() { String::new() } else { format!("{subject} ") };
+        format!("{what}on {host} has {} series: {}. They are not compared.", of.len(), of.join("; "))
+    };
+    all.into_iter().map(told).collect()
 }
 
 /// Number of tested series from which chance is mentioned.
@@ -93,7 +124,7 @@ fn overview(histories: &[History]) -> Table {
         };
         table.row(vec![
             (key.metric.clone(), None),
-            (key.subject.clone(), None),
+            (history.subject(), None),
             (key.host.clone(), None),
             (history.points.len().to_string(), None),
             (newest, None),
@@ -111,7 +142,8 @@ fn one(
 ) -> io::Result<()> {
     let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Ok(()) };
     let key = &history.key;
-    let of = if key.subject.is_empty() { String::new() } else { format!(" of {}", key.subject) };
+    let of = history.subject();
+    let of = if of.is_empty() { of } else { format!(" of {of}") };
     let title = tinted(&metric_name(key), Tint::Strong, style);
     writeln!(out, "{title}{}", tinted(&format!("{of} on {}", key.host), Tint::Quiet, style))?;
     chart(out, history, style)?;
@@ -431,8 +463,9 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         format!(", 95 %: {}", interval_named(key, *low, *high).trim_matches(['[', ']']).replace(", ", " to "))
     });
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
+    let at = history.condition().map_or(String::new(), |condition| format!(" at {condition}"));
     format!(
-        "{} {}{sense}{interval}, since {} ({version}){}",
+        "{}{at} {}{sense}{interval}, since {} ({version}){}",
         key.metric,
         size_of_change(key, change),
         date_time(point.at_unix_ns),
@@ -462,8 +495,8 @@ mod tests {
         assert_eq!(told(long, &format!("{long}ü")), "command ... -> ...ü");
     }
 
-    #[test]
-    fn cannot_tell_names_the_number_that_is_too_small() {
+    /// A series of `n` values that were not tested.
+    fn history_of(n: u64, breaks: &[usize]) -> History {
         use analysis::history::{Point, Sense};
         let point = |i: u64| Point {
             at_unix_ns: i,
@@ -473,20 +506,44 @@ mod tests {
             interval: Err(record::missing::Missing::because("one value")),
             facts: std::sync::Arc::default(),
         };
-        let history = |n: u64, breaks: &[usize]| History {
+        History {
             key: key("time"),
+            told_apart: Vec::new(),
             sense: Sense::Less,
             points: (0..n).map(point).collect(),
             breaks: breaks.iter().map(|at| Break { at: *at, what: Vec::new() }).collect(),
             changes: Vec::new(),
             excursions: Vec::new(),
             untested: usize::try_from(n).expect("a few"),
+        }
+    }
+
+    #[test]
+    fn series_of_one_subject_are_named_by_what_tells_them_apart() {
+        let of = |metric: &str, rate: &str, runs: u64| History {
+            key: key(metric),
+            told_apart: vec![("rate".to_owned(), rate.to_owned()), ("threads".to_owned(), "2".to_owned())],
+            ..history_of(runs, &[])
         };
+        // The slower one was measured too late for a p99.
+        let all = [of("cpu-per-event", "900/s", 3), of("cpu-per-event", "5000/s", 2), of("p99", "5000/s", 1)];
+        let mut text = Vec::new();
+        history(&mut text, &all, &[], 0.05, &|_| String::new(), Style::PIPE).expect("memory");
+        let text = String::from_utf8(text).expect("text");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = "on h has 2 series: rate=900/s, threads=2 (3 runs); rate=5000/s, threads=2 (2 runs). They \
+                        are not compared.";
+        assert!(text.contains(expected) && text.contains(", rate=900/s, threads=2"), "{text}");
+        assert!(conditions(&[history_of(3, &[])]).is_empty());
+    }
+
+    #[test]
+    fn cannot_tell_names_the_number_that_is_too_small() {
         let told = |histories: &[History]| history_answer(histories, &|_| String::new());
-        let four: Vec<History> = (0..4).map(|_| history(4, &[])).collect();
+        let four: Vec<History> = (0..4).map(|_| history_of(4, &[])).collect();
         assert_eq!(told(&four), "cannot tell: 16 values in 4 series, at most 4 of one series, 11 needed");
-        assert_eq!(told(&[history(4, &[])]), "cannot tell: 4 values, 11 needed");
-        let broken = told(&[history(16, &[10])]);
+        assert_eq!(told(&[history_of(4, &[])]), "cannot tell: 4 values, 11 needed");
+        let broken = told(&[history_of(16, &[10])]);
         assert_eq!(broken, "cannot tell: 16 values, at most 10 of one series without a break, 11 needed");
     }
 

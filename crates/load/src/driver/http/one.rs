@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::checksum::Checksum;
 use super::requests::{Asked, Request, is_close};
 use super::writer::{Writer, judge, path_of};
-use crate::connection::{Failure, FailureClass};
-use crate::net::{Dialogue, Go, Parsed, line};
+use crate::connection::{Answer, Failure, FailureClass};
+use crate::net::{Dialogue, Go, Parsed, judge_early, line};
 use crate::schedule::random::Random;
 
 /// Length limit of an answer's head.
@@ -113,6 +113,13 @@ impl Dialogue for DialogueOne {
         }
         self.closes = true;
         Parsed { taken: input.len(), answer: None }
+    }
+
+    /// A server may refuse a request before it has all of it, such as a body that is too large (RFC 9112,
+    /// section 9.5). The connection ends: bytes of the request may be taken for another one.
+    fn judge_early(&mut self, has_begun: bool, answer: Result<Answer, Failure>) -> Result<Answer, Failure> {
+        self.closes = true;
+        if has_begun && self.status >= 400 { answer } else { judge_early(has_begun, answer) }
     }
 
     fn asked(&self) -> Option<usize> {

@@ -369,6 +369,12 @@ impl Dialogue for DialogueTwo {
         Parsed { taken: input.len(), answer }
     }
 
+    /// The library matches answers to streams, and a server may end a stream before it has all of the request
+    /// (RFC 9113, section 8.1).
+    fn judge_early(&mut self, _: bool, answer: Result<Answer, Failure>) -> Result<Answer, Failure> {
+        answer
+    }
+
     fn reply(&mut self, out: &mut Vec<u8>) {
         self.pipe.get(out);
     }

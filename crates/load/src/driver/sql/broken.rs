@@ -54,11 +54,15 @@ pub(crate) fn state_of(bytes: &[u8]) -> [u8; 5] {
 /// Length limit of a server's message.
 const MESSAGE_BYTES_MAX: usize = 1_000;
 
-/// The start of a server's message.
+/// Room behind a message for what is written around it: its number and a script's place.
+const AROUND_BYTES: usize = 128;
+
+/// The start of a server's message, with room for advice: a failed try has one text.
 pub(crate) fn shortened(message: &[u8]) -> String {
     let whole = message.len() <= MESSAGE_BYTES_MAX;
     let kept = &message[..message.len().min(MESSAGE_BYTES_MAX)];
-    let mut text = String::from_utf8_lossy(kept).into_owned();
+    let mut text = String::with_capacity(kept.len() + AROUND_BYTES);
+    text.push_str(&String::from_utf8_lossy(kept));
     if !whole {
         text.push_str("...");
     }

@@ -293,6 +293,7 @@ impl Protocol for MysqlProtocol {
 /// Sends a statement as text and reads its answer to the end.
 fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut ResultRow>) -> Result<(), Broken> {
     codec::write_query(sql, request);
+    wire.hear_left(false, read_unasked)?;
     wire.send(request)?;
     let mut columns = Vec::new();
     let mut wanted = row.map(|row| Wanted { keep: Keep::Last(row), columns: &mut columns, form: Form::Text });

@@ -119,6 +119,7 @@ fn ask(
     mut wanted: Option<Wanted<'_>>,
 ) -> Result<Ready, Failure> {
     written.map_err(too_long)?;
+    wire.hear_left(false, read_unasked)?;
     wire.send(request)?;
     // Requests outside of events have short answers.
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
@@ -201,7 +202,8 @@ impl PostgresProtocol {
     fn refused(&self, broken: Broken) -> Failure {
         // Two OLTP transactions may delete the same row and insert it again. The later one then sees the row
         // deleted, and finds it present on its insert: this error is transient.
-        let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code == UNIQUE_VIOLATION);
+        let is_duplicate =
+            matches!(&broken, Broken::Refused { code, .. } if code.as_str() == UNIQUE_VIOLATION);
         let failure = broken_failure(broken);
         if is_duplicate && self.work.writes() {
             Failure { class: FailureClass::Transient, ..failure }

@@ -38,7 +38,7 @@ use crate::engine::ledger::{Ledger, Started};
 use crate::engine::loops::closed::{rest_ns, spread_ns};
 use crate::engine::loops::open::LateRule;
 use crate::measure::latency::Writer;
-use crate::net::{Dialogue, Go, Multiplex, READ_BYTES};
+use crate::net::{Dialogue, Multiplex, READ_BYTES};
 use crate::schedule::clock::{NEVER_NS, to_ns};
 use crate::schedule::random::Random;
 use crate::schedule::taken::Taken;
@@ -47,6 +47,7 @@ mod connection;
 mod link;
 mod opener;
 mod ready;
+mod sending;
 mod timers;
 
 use link::{Carrier, Link, Pending, State};
@@ -451,7 +452,8 @@ impl EventLoop {
     /// Sends the built request for a try that begins at `start_ns`.
     fn ask(&mut self, number: usize, start_ns: u64) {
         let link = &mut self.links[number];
-        (link.state, link.is_sent) = (State::Asking, false);
+        let said = self.carriers[link.carrier].said;
+        (link.state, link.request) = (State::Asking, said..said);
         if let Some(timeout_ns) = self.timeout_ns {
             link.gives_up_ns = start_ns.saturating_add(timeout_ns);
             if !std::mem::replace(&mut link.is_watched, true) {
@@ -460,21 +462,6 @@ impl EventLoop {
         }
         self.dialogue(number).begin(start_ns);
         if self.out.is_empty() { self.go_on(number) } else { self.send(number) }
-    }
-
-    /// Performs the next step of an event with several requests.
-    fn go_on(&mut self, number: usize) {
-        let (dialogue, out) = self.dialogue_and_out(number);
-        match dialogue.go_on(out) {
-            Go::Wait => {}
-            Go::Send => self.send(number),
-            Go::Rest { for_ns } => {
-                self.links[number].state = State::Pausing;
-                self.set_timer(number, self.engine.clock.now_ns().saturating_add(for_ns));
-            }
-            Go::Ended(Ok(answer)) => self.on_done(number, answer),
-            Go::Ended(Err(failure)) => self.on_failure(number, &failure),
-        }
     }
 
     fn build(&mut self, link: usize, taken: &Taken) {

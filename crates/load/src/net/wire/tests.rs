@@ -1,7 +1,10 @@
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+use super::room::UNNEEDED_MAX;
 use super::*;
+use crate::net::READ_BYTES;
+use crate::net::held::{self, FREE_BYTES};
 
 /// Both ends; ours once as a socket of this machine, once as any other.
 fn pairs() -> [(UnixStream, Wire); 2] {

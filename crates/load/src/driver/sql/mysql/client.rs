@@ -109,16 +109,16 @@ impl MysqlClient {
 }
 
 fn refused(broken: Broken) -> Refused {
-    let (code, state, message) = match &broken {
-        Broken::Refused { code, state, message } => (*code, *state, message.clone()),
+    let (code, state, message_bytes) = match &broken {
+        Broken::Refused { code, state, message } => (*code, *state, message.len()),
         _ => return Refused::lost(SERVER_LOST, broken_failure(broken)),
     };
     let failure = broken_failure(broken);
     if failure.class == FailureClass::Connection {
-        return Refused { state, message, ..Refused::lost(i32::from(code), failure) };
+        return Refused { state, message_bytes, ..Refused::lost(i32::from(code), failure) };
     }
     let is_unpreparable = code == CANNOT_BE_PREPARED;
-    Refused { errno: i32::from(code), state, message, failure, restarts: false, is_unpreparable }
+    Refused { errno: i32::from(code), state, failure, message_bytes, restarts: false, is_unpreparable }
 }
 
 impl Client for MysqlClient {

@@ -1,5 +1,7 @@
 //! Classes of the server's errors, with advice.
 
+use std::fmt::Write as _;
+
 use super::answer::Broken;
 use crate::connection::{Failure, FailureClass};
 use crate::net::too_long_text;
@@ -8,7 +10,7 @@ use crate::workload::oltp;
 pub(super) fn broken_failure(broken: Broken) -> Failure {
     match broken {
         Broken::Lost(failure) => failure,
-        Broken::Refused { code, message, .. } => refused(code, &message),
+        Broken::Refused { code, message, .. } => refused(code, message),
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
         Broken::TooLong { bytes, bytes_max } => {
             Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
@@ -16,10 +18,13 @@ pub(super) fn broken_failure(broken: Broken) -> Failure {
     }
 }
 
-pub(super) fn refused(code: u16, message: &str) -> Failure {
+/// - `message`: the server's, with which the failure's text begins.
+fn refused(code: u16, mut message: String) -> Failure {
     let (class, advice) = class_of(code);
-    let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(message) } else { advice };
-    Failure::new(class, format!("{message} (error {code}){advice}"))
+    let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };
+    // Writing to a string cannot fail.
+    let _ = write!(message, " (error {code}){advice}");
+    Failure::new(class, message)
 }
 
 /// `ER_NO_SUCH_TABLE`.

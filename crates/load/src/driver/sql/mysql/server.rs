@@ -93,12 +93,15 @@ pub(super) fn version_name(version: &str) -> String {
 /// Reads unrequested input. An error gives the reason why the server ends the session; the server sends
 /// nothing else unrequested.
 pub(super) fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
+    // Of a packet that is not complete, the first byte after its header tells whether it is an error. Servers
+    // send both together.
+    let may_be_error = input.is_empty() || input.get(4) == Some(&answer::ERR);
     let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
-        Ok(None) => (0, None),
+        Ok(None) if may_be_error => (0, None),
         Ok(Some((payload @ [answer::ERR, ..], taken))) => {
             (taken, Some(broken_failure(answer::refusal(payload))))
         }
-        Ok(Some(_)) => {
+        Ok(_) => {
             let unasked = Broken::Garbled("the server sent unrequested data");
             (0, Some(broken_failure(unasked)))
         }
@@ -123,6 +126,7 @@ pub(super) fn describe(
     mut reader: PreparedReader,
 ) -> Result<(u32, Vec<Column>), Broken> {
     codec::write_prepare(sql, request);
+    wire.hear_left(false, read_unasked)?;
     wire.send(request)?;
     wire.hear(|input, _| reader.hear(input))?
 }

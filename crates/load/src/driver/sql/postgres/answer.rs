@@ -27,7 +27,17 @@ const EMPTY_QUERY: u8 = b'I';
 const INCOMPLETE: &str = "an answer ends without its completion";
 
 /// Reason why there is no usable answer, with the SQLSTATE.
-pub(super) type Broken = broken::Broken<String>;
+pub(super) type Broken = broken::Broken<Code>;
+
+/// An SQLSTATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Code([u8; 5]);
+
+impl Code {
+    pub(super) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("HY000")
+    }
+}
 
 /// Transaction status in the server's `ReadyForQuery` message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,11 +207,10 @@ pub(super) fn message(input: &[u8], bytes_max: usize) -> Result<Option<Message<'
 pub(super) fn refusal(body: &[u8]) -> Broken {
     let field = |wanted: u8| {
         let mut fields = body.split(|b| *b == 0);
-        let found = fields.find(|f| f.first() == Some(&wanted));
-        found.map_or_else(String::new, |f| shortened(&f[1..]))
+        fields.find_map(|field| field.strip_prefix(&[wanted])).unwrap_or_default()
     };
-    let code = field(b'C');
-    Broken::Refused { state: state_of(code.as_bytes()), code, message: field(b'M') }
+    let state = state_of(field(b'C'));
+    Broken::Refused { state, code: Code(state), message: shortened(field(b'M')) }
 }
 
 const CUT_SHORT: Broken = Broken::Garbled("a message is truncated");

@@ -80,14 +80,14 @@ impl PostgresClient {
             let Broken::Refused { code, state, message } = &broken else {
                 return Refused::lost(0, broken_failure(broken));
             };
-            let (state, message) = (*state, message.clone());
+            let (state, message_bytes) = (*state, message.len());
             // sysbench rolls back after these, and begins the event again.
             let restarts = matches!(code.as_str(), "40P01" | "40001" | UNIQUE_VIOLATION);
             let failure = broken_failure(broken);
             if failure.class == FailureClass::Connection {
-                return Refused { state, message, ..Refused::lost(0, failure) };
+                return Refused { state, message_bytes, ..Refused::lost(0, failure) };
             }
-            Refused { errno: 0, state, message, failure, restarts, is_unpreparable: false }
+            Refused { errno: 0, state, failure, message_bytes, restarts, is_unpreparable: false }
         })
     }
 

@@ -1,5 +1,7 @@
 //! Classes of the server's errors, with advice.
 
+use std::fmt::Write as _;
+
 use super::answer::Broken;
 use crate::connection::{Failure, FailureClass};
 use crate::net::too_long_text;
@@ -8,10 +10,13 @@ use crate::workload::oltp;
 pub(super) fn broken_failure(broken: Broken) -> Failure {
     match broken {
         Broken::Lost(failure) => failure,
-        Broken::Refused { code, message, .. } => {
-            let (class, advice) = class_of(&code);
+        Broken::Refused { code, mut message, .. } => {
+            let code = code.as_str();
+            let (class, advice) = class_of(code);
             let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };
-            Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))
+            // The text begins with the server's message. Writing to a string cannot fail.
+            let _ = write!(message, " (SQLSTATE {code}){advice}");
+            Failure::new(class, message)
         }
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
         Broken::TooLong { bytes, bytes_max } => {

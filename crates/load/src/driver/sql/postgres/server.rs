@@ -173,13 +173,16 @@ pub(super) fn read_unasked(input: &[u8]) -> (usize, Option<Failure>) {
     let mut taken = 0;
     loop {
         match answer::message(&input[taken..], ASIDE_BYTES_MAX) {
-            Ok(None) => return (taken, None),
+            // The kind of a message is its first byte.
+            Ok(None) if matches!(input.get(taken), None | Some(b'S' | b'A' | b'N' | b'E')) => {
+                return (taken, None);
+            }
             Ok(Some((b'S' | b'A' | b'N', _, bytes))) => taken += bytes,
             Ok(Some((b'E', body, _))) => {
                 let failure = broken_failure(answer::refusal(body));
                 return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
             }
-            Ok(Some(_)) => {
+            Ok(_) => {
                 let unasked = Broken::Garbled("the server sent unrequested data");
                 return (taken, Some(broken_failure(unasked)));
             }

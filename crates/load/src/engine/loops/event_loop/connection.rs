@@ -1,6 +1,6 @@
 //! The life of a connection in an event loop: connect, send, receive, lose, reconnect.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::ops::Range;
 
 use nix::sys::epoll::EpollFlags;
@@ -12,7 +12,7 @@ use crate::connection::{Failure, FailureClass};
 use crate::engine::backoff::PAUSE_FIRST_NS;
 use crate::engine::connection_slot::Gone;
 use crate::engine::ledger::Carried;
-use crate::net::held::{self, HeldBytes};
+use crate::net::held::HeldBytes;
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread};
 use crate::schedule::clock::to_ns;
 
@@ -50,93 +50,7 @@ impl EventLoop {
         (switched(&self.links[number], &mut self.carriers, self.depth), &mut self.out)
     }
 
-    /// Sends the link's request as far as the kernel takes it now; with several requests in flight, `flush`
-    /// sends it together with those of the other links.
-    pub(super) fn send(&mut self, number: usize) {
-        let carrier = self.links[number].carrier;
-        let sent_before = self.carriers[carrier].unsent.len();
-        self.say(carrier);
-        let it = &self.carriers[carrier];
-        // Nothing was unsent before, and less than the whole request is unsent now.
-        let is_sent = sent_before == 0 && it.unsent.len() < self.out.len();
-        if is_sent && it.socket.is_some() {
-            self.links[number].is_sent = true;
-        }
-    }
-
-    /// Sends the contents of `out`.
-    fn say(&mut self, carrier: usize) {
-        let it = &mut self.carriers[carrier];
-        if it.socket.is_none() {
-            return;
-        }
-        if self.depth > 1 {
-            it.unsent.extend_from_slice(&self.out);
-            if !std::mem::replace(&mut it.is_dirty, true) {
-                self.dirty.push(carrier);
-            }
-            return;
-        }
-        if !it.unsent.is_empty() {
-            // Sent later: bytes must keep their order.
-            return it.unsent.extend_from_slice(&self.out);
-        }
-        let sent = match it.socket.as_mut().map(|socket| socket.write(&self.out)) {
-            Some(Ok(sent)) => sent,
-            Some(Err(e)) if !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return self.lose(carrier, &connection_failure("cannot send", &e));
-            }
-            _ => 0,
-        };
-        if sent < self.out.len() {
-            it.unsent.extend_from_slice(&self.out[sent..]);
-            it.is_blocked = true;
-            self.watch(carrier, INPUT | EpollFlags::EPOLLOUT);
-        }
-    }
-
-    /// Sends what links have built since the last flush, with one write for each connection.
-    pub(super) fn flush(&mut self) {
-        while let Some(carrier) = self.dirty.pop() {
-            self.carriers[carrier].is_dirty = false;
-            if !self.carriers[carrier].is_blocked {
-                self.send_rest(carrier);
-            }
-        }
-    }
-
-    /// Writes until the kernel takes no more: edge-triggered readiness is reported only after that.
-    fn send_rest(&mut self, carrier: usize) {
-        let it = &mut self.carriers[carrier];
-        let Some(socket) = &mut it.socket else { return };
-        let mut sent = 0;
-        let is_blocked = loop {
-            if sent == it.unsent.len() {
-                break false;
-            }
-            match socket.write(&it.unsent[sent..]) {
-                Ok(bytes) => sent += bytes,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break true,
-                Err(e) => return self.lose(carrier, &connection_failure("cannot send", &e)),
-            }
-        };
-        it.unsent.drain(..sent);
-        held::shrink(&mut it.unsent);
-        it.unsent_held.lower(it.unsent.len());
-        let was_blocked = std::mem::replace(&mut it.is_blocked, is_blocked);
-        if is_blocked != was_blocked {
-            self.watch(carrier, if is_blocked { INPUT | EpollFlags::EPOLLOUT } else { INPUT });
-        }
-        if sent > 0 {
-            // The bytes that left may belong to any of the requests.
-            for number in self.links_of(carrier) {
-                self.links[number].is_sent |= self.links[number].state == State::Asking;
-            }
-        }
-    }
-
-    fn watch(&self, carrier: usize, flags: EpollFlags) {
+    pub(super) fn watch(&self, carrier: usize, flags: EpollFlags) {
         if let Some(socket) = &self.carriers[carrier].socket {
             // The socket is registered, so this fails only for want of memory; then the connection stalls.
             let _ = self.ready.change(socket, flags, carrier as u64);
@@ -148,9 +62,6 @@ impl EventLoop {
         if self.links[first].state == State::Connecting {
             return self.on_connected(carrier);
         }
-        if flags.contains(EpollFlags::EPOLLOUT) && !self.carriers[carrier].unsent.is_empty() {
-            self.send_rest(carrier);
-        }
         // Edge-triggered: readiness is reported once. A read that fills the buffer may leave bytes, and so
         // may any read before the peer's end. After a short read, new bytes make the connection ready again.
         while matches!(
@@ -158,6 +69,10 @@ impl EventLoop {
             State::Greeting | State::Free | State::Resting | State::Asking | State::Draining | State::Pausing
         ) && self.receive(carrier) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
         {}
+        // Last: an answer that is there came before the rest of its request.
+        if self.carriers[carrier].is_blocked {
+            self.send_rest(carrier);
+        }
     }
 
     /// Reads once and processes the bytes; returns their number.
@@ -199,6 +114,10 @@ impl EventLoop {
         if bytes > 0 && answer.is_none() {
             it.heard = AnswerProgress::Part;
         }
+        let answer = match answer {
+            Some(answer) if state == State::Asking => Some(self.in_time(number, answer)),
+            answer => answer,
+        };
         let is_answered = state == State::Asking && matches!(answer, Some(Ok(_)));
         let unasked = if is_answered { self.hear_left(carrier) } else { None };
         match (state, answer) {
@@ -231,7 +150,7 @@ impl EventLoop {
 
     /// Processes bytes left over after the last answer, which answer no request. Returns the reason if the
     /// connection has become unusable.
-    fn hear_left(&mut self, carrier: usize) -> Option<Failure> {
+    pub(super) fn hear_left(&mut self, carrier: usize) -> Option<Failure> {
         let it = &mut self.carriers[carrier];
         if it.inbox.is_empty() && !it.dialogue.has_left() {
             return None;
@@ -257,7 +176,10 @@ impl EventLoop {
         let unasked = if answers.len() == asking { self.hear_left(carrier) } else { None };
         let mut is_lost = false;
         for (lane, answer) in answers.drain(..) {
-            match answer {
+            if is_lost {
+                break;
+            }
+            match self.in_time(first + lane, answer) {
                 Ok(answer) => self.on_done(first + lane, answer),
                 Err(failure) if failure.class == FailureClass::Connection => {
                     self.lose(carrier, &failure);
@@ -326,7 +248,7 @@ impl EventLoop {
                 // The server has not begun this one.
                 continue;
             }
-            let may_repeat = !self.links[number].is_sent || self.dialogue(number).may_repeat();
+            let may_repeat = !self.has_begun(number) || self.dialogue(number).may_repeat();
             let Some(event) = &mut self.links[number].event else { continue };
             carried += 1;
             let is_hit = std::mem::replace(&mut event.is_hit, true);
@@ -354,7 +276,7 @@ impl EventLoop {
             && self.links[first].state == State::Asking
             && (it.heard == AnswerProgress::Answers && self.multiplex(carrier).closes_idle())
             && it.socket.as_ref().is_some_and(is_unread)
-            && (!self.links[first].is_sent || self.dialogue(first).may_repeat())
+            && (!self.has_begun(first) || self.dialogue(first).may_repeat())
     }
 
     /// Marks that the link's connection takes no more requests: it is replaced when no request is in flight.
@@ -422,7 +344,9 @@ impl EventLoop {
         it.unsent = Vec::new();
         it.unsent_held = HeldBytes::default();
         it.is_blocked = false;
+        (it.said, it.sent) = (0, 0);
         for number in self.links_of(carrier) {
+            self.links[number].request = 0..0;
             // A link's rest ends with its connection: otherwise its timer would connect a second time beside
             // the first link's.
             (self.links[number].state, self.links[number].timer_ns) = (State::Down, 0);

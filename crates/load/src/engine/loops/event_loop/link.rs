@@ -4,6 +4,8 @@
 //! link has one event in flight, with its own stamps. A connection's first link also holds the connection's
 //! timer and the state of its opening.
 
+use std::ops::Range;
+
 use socket2::Socket;
 
 use crate::engine::backoff::PAUSE_FIRST_NS;
@@ -24,6 +26,9 @@ pub(super) struct Carrier {
     /// Unsent bytes of this connection, as part of the limit for all connections: a server may ask and not
     /// read the replies.
     pub(super) unsent_held: HeldBytes,
+    /// Bytes to send since the connection was made, and those that the kernel has taken.
+    pub(super) said: u64,
+    pub(super) sent: u64,
     /// Waits for the kernel to take more.
     pub(super) is_blocked: bool,
     /// Listed among the connections with data to send.
@@ -57,8 +62,8 @@ pub(super) struct Link {
     /// Position among the connection's links.
     pub(super) lane: usize,
     pub(super) state: State,
-    /// Some bytes of the latest request have left.
-    pub(super) is_sent: bool,
+    /// Bytes of the connection from the beginning of the latest try to the end of its latest request.
+    pub(super) request: Range<u64>,
     pub(super) event: Option<Pending>,
     /// Time since which it has been free.
     pub(super) free_ns: u64,
@@ -111,6 +116,8 @@ impl Carrier {
             inbox: Inbox::default(),
             unsent: Vec::new(),
             unsent_held: HeldBytes::default(),
+            said: 0,
+            sent: 0,
             is_blocked: false,
             is_dirty: false,
             began_ns: made_ns,
@@ -129,7 +136,7 @@ impl Link {
             carrier,
             lane,
             state: State::Free,
-            is_sent: false,
+            request: 0..0,
             event: None,
             free_ns: EVER_NS,
             is_queued: false,

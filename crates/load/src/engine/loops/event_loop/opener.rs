@@ -1,6 +1,8 @@
 //! Opens connections that need a conversation, such as a login and statements to prepare: on a separate
-//! thread, one after another, while the loop serves the other connections.
+//! thread for each host, one after another, while the loop serves the other connections.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,32 +19,34 @@ use crate::net::Dialogue;
 type OpenRequest = (usize, usize);
 type Opened = Result<(Socket, Box<dyn Dialogue>), Failure>;
 
-/// The opening thread, started with the first request.
+/// The opening threads, each started with the first request to its host. A host that hangs holds up no other.
 pub(super) struct Opener {
     engine: Arc<Engine>,
     /// Wakes the loop.
     wake: Arc<EventFd>,
-    asked: Option<Sender<OpenRequest>>,
+    /// The way to each thread, by the number of its host.
+    asked: BTreeMap<usize, Sender<OpenRequest>>,
     opened: Arc<Mutex<Vec<(usize, Opened)>>>,
 }
 
 impl Opener {
     pub(super) fn new(engine: Arc<Engine>, wake: Arc<EventFd>) -> Self {
-        Self { engine, wake, asked: None, opened: Arc::default() }
+        Self { engine, wake, asked: BTreeMap::new(), opened: Arc::default() }
     }
 
     /// Opens connection `connection` for link `number`; the result wakes the loop.
     pub(super) fn open(&mut self, number: usize, connection: usize) -> io::Result<()> {
-        let asked = match &mut self.asked {
-            Some(asked) => asked,
-            none => {
+        let host = self.engine.hosts.number_of(connection);
+        let asked = match self.asked.entry(host) {
+            Entry::Occupied(asked) => asked.into_mut(),
+            Entry::Vacant(place) => {
                 let (asked, numbers) = mpsc::channel();
                 let (engine, wake, opened) =
                     (Arc::clone(&self.engine), Arc::clone(&self.wake), Arc::clone(&self.opened));
                 let body = move || open_all(&engine, &numbers, &opened, &wake);
                 // It ends with the loop, or, if a server hangs, with its attempt.
                 thread::Builder::new().name("load-open".to_owned()).spawn(body)?;
-                none.insert(asked)
+                place.insert(asked)
             }
         };
         asked.send((number, connection)).map_err(|_| io::ErrorKind::BrokenPipe.into())
