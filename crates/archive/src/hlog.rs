@@ -135,11 +135,8 @@ pub fn write_hgrm(
     write!(out, "{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let mut has_made = false;
     for step in hdr.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
-        // The iterator adds up its quantiles, and so may miss the exact rank by a rounding error: at 0.9 of 300
-        // values it has the 271st.
         let quantile = step.quantile_iterated_to();
-        let rank = (quantile * merged.count() as f64 * (1.0 - 1e-13)).ceil().max(1.0) as u64;
-        let Some((_, value_ns)) = merged.bucket_of_rank(rank) else { break };
+        let Some((_, value_ns)) = merged.bucket_of_rank(rank_of(quantile, merged.count())) else { break };
         let (value_ms, count) = (value_ns as f64 / NS_PER_MS, merged.count_at_or_below(value_ns));
         write!(out, "{value_ms:12.3} {quantile:2.12} {count:10}")?;
         if quantile < 1.0 {
@@ -170,6 +167,15 @@ pub fn write_hgrm(
     writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;
     writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", ms(max), hdr.len())?;
     writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", hdr.buckets(), sub_buckets(hdr))
+}
+
+/// Place, from 1, of the smallest value at or above a share of all values.
+///
+/// The iterator over quantiles adds them up, and so may miss the exact rank by a rounding error: at 0.9 of 300
+/// values it has the 271st.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the count, at least 1")]
+fn rank_of(quantile: f64, count: u64) -> u64 {
+    (quantile * count as f64 * (1.0 - 1e-13)).ceil().max(1.0) as u64
 }
 
 /// Number of linear steps within a bucket: the smallest power of two that keeps the digits.
@@ -336,7 +342,10 @@ mod tests {
             {
                 let fields: Vec<f64> = line.split_whitespace().map(|f| f.parse().unwrap()).collect();
                 let rank = (fields[1] * events as f64 - 1e-6).ceil().max(1.0);
-                assert!((fields[0] / rank - 1.0).abs() < 2e-3 && fields[2] == rank, "{events}: {line}");
+                assert!(
+                    (fields[0] / rank - 1.0).abs() < 2e-3 && (fields[2] - rank).abs() < 0.5,
+                    "{events}: {line}"
+                );
                 lines += 1;
             }
             assert!(lines > 40);
