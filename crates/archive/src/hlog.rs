@@ -171,8 +171,8 @@ pub fn write_hgrm(
 
 /// Place, from 1, of the smallest value at or above a share of all values.
 ///
-/// The iterator over quantiles adds them up, and so may miss the exact rank by a rounding error: at 0.9 of 300
-/// values it has the 271st.
+/// The iterator over quantiles adds them up, and so may miss the exact rank by a rounding error: at 0.9 of
+/// 300 values it has the 271st.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the count, at least 1")]
 fn rank_of(quantile: f64, count: u64) -> u64 {
     (quantile * count as f64 * (1.0 - 1e-13)).ceil().max(1.0) as u64
@@ -333,7 +333,7 @@ mod tests {
     fn a_line_of_percentile_text_has_the_value_and_the_count_of_its_rank() {
         for events in [300_u64, 600, 900] {
             let mut distribution = CensoredHistogram::default();
-            // Each in a bucket of its own, exact to three digits.
+            // Each in a separate bucket, exact to three digits.
             (1..=events).for_each(|rank| distribution.known.record(rank * 1_000_000));
             let mut out = Vec::new();
             write_hgrm(&distribution, |_, _| false, &mut out).unwrap();

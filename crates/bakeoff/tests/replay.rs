@@ -111,14 +111,18 @@ fn a_replay_sends_each_request_once_in_order_and_is_due_when_the_log_says() {
 #[test]
 fn a_status_that_the_log_has_too_is_no_failure() {
     let (lab, server) = (Lab::new(), Server::new());
-    let line = |path: &str, status: u16| {
-        format!("{{\"ts\":1711844100.25,\"method\":\"GET\",\"uri\":\"{path}\",\"status\":{status}}}\n")
+    let line = |at: &str, path: &str, status: u16| {
+        format!("{{\"ts\":1711844{at},\"method\":\"GET\",\"uri\":\"{path}\",\"status\":{status}}}\n")
     };
-    let text = line("/missing/a", 404) + &line("/missing/b", 200) + &line("/c", 404);
+    // The last one, a second later, may be cut by the end of the phase on a busy machine.
+    let text = line("100.25", "/missing/a", 404)
+        + &line("100.25", "/missing/b", 200)
+        + &line("100.25", "/c", 404)
+        + &line("101.25", "/d", 200);
     std::fs::write(lab.path("access.log"), text).unwrap();
     let log = lab.path("access.log");
     let load = lab.json(&["load", &server.target(), "--replay", log.to_str().unwrap(), "--connections", "2"]);
-    assert_eq!((load["done"].as_u64(), load["failed"].as_u64()), (Some(2), Some(1)), "{load}");
+    assert!(load["done"].as_u64() >= Some(2) && load["failed"].as_u64() == Some(1), "{load}");
     assert_eq!(load["errors"]["application"], 1);
 }
 

@@ -63,9 +63,9 @@ fn assert_at_most(each: u64, settings: &LoadSettings, few: u64, many: u64) {
     let of = |events| allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
     of(few); // Whatever is only made once.
     let (least, most) = (of(few), of(many));
-    // More events have more different latencies, each with its place in the record: on a busy machine 250 for
-    // 1,000 events. An event that allocates does so each time.
-    let limit = each * (many - few) + ((many - few) / 2).min(500);
+    // More events have more different latencies, each with its place in the record: on a busy machine 208 for
+    // 400 events, and 250 for 1,000. An event that allocates does so each time.
+    let limit = each * (many - few) + ((many - few) * 3 / 4).min(500);
     assert!(most < least + limit, "{few} events: {least} allocations, {many} events: {most}");
 }
 

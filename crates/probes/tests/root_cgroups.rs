@@ -47,7 +47,8 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
     sleep(Duration::from_secs(2));
     let until = spinners.each_ref().map(Process::cpu_ns);
     // A process that ends within the interval still belongs to its group.
-    groups.start("b", &["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).wait();
+    let mut shell = groups.start("b", &["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]);
+    assert!(shell.wait());
     let interval = probe.read();
     let after = spinners.each_ref().map(Process::cpu_ns);
     // The clock of a process leaves out time that the host stole; two CPUs are counted to a tick of 10 ms
@@ -69,7 +70,7 @@ fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
             assert!(had_ns <= most_ns, "{name}: {had_ns} of {}", after[k] - outer[k]);
         }
     }
-    let shell = tasks.iter().find(|t| t.comm == "sh" && t.ended);
+    let shell = tasks.iter().find(|t| t.pid == shell.child.id() && t.ended);
     assert_eq!(shell.unwrap().cgroup.as_deref(), Ok(groups.name("b").as_str()), "{shell:?}");
 
     // The time of groups, interrupts and unknown threads adds up to the busy time of the CPUs.

@@ -68,12 +68,14 @@ fn by_machine(points: Vec<Point>) -> Vec<Part> {
     if !is_back {
         return vec![Part { told_apart: Vec::new(), points }];
     }
-    let machines: Vec<Vec<Named>> =
-        machines.into_iter().map(|machine| machine.into_iter().collect()).collect();
-    let shared = shared(machines.iter());
-    let own = |machine: Vec<Named>| machine.into_iter().filter(|named| !shared.contains(named)).collect();
+    let is_shared = |name: &str, value: &str| {
+        machines.iter().all(|machine| machine.get(name).is_some_and(|other| is_same(name, value, other)))
+    };
+    let own = |machine: &BTreeMap<String, String>| {
+        machine.clone().into_iter().filter(|(name, value)| !is_shared(name, value)).collect()
+    };
     let mut parts: Vec<Part> =
-        machines.into_iter().map(|machine| Part { told_apart: own(machine), points: Vec::new() }).collect();
+        machines.iter().map(|machine| Part { told_apart: own(machine), points: Vec::new() }).collect();
     for (point, machine) in points.into_iter().zip(of_each) {
         parts[machine].points.push(point);
     }

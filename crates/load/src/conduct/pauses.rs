@@ -135,8 +135,8 @@ mod tests {
     }
 
     /// Pauses of four seconds in which the hypervisor takes the conductor's CPU for 10 ms of every 50 ms,
-    /// each time when its timer ends: it is slow to wake a CPU that was idle. Events take `event_us` each, and
-    /// follow one another.
+    /// each time when its timer ends: it is slow to wake a CPU that was idle. Events take `event_us` each,
+    /// and follow one another.
     ///
     /// - `takes_all`: whether it takes the workers' CPUs too.
     fn under_a_hypervisor(event_us: u64, takes_all: bool) -> Pauses {

@@ -439,8 +439,8 @@ fn client_cpu(f: &Findings<'_>) -> Option<Check> {
 /// latency is stamped too short, or if an event is recorded twice or not at all.
 ///
 /// Beside the 3 %, the limit allows for chance in the count, and for events that the ends of the phase cut. A
-/// stall of 20 ms at 20,000 events per second adds 0.8 to the mean number in 5 s, and a hundred counts may all
-/// miss it.
+/// stall of 20 ms at 20,000 events per second adds 0.8 to the mean number in 5 s, and a hundred counts may
+/// all miss it.
 /// `None` if there were too few samples, or if so many events failed or never ended that the law does not
 /// apply.
 fn little(f: &Findings<'_>) -> Option<Check> {

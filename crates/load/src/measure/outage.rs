@@ -28,8 +28,8 @@ impl Span {
         self.until_ns.or_else(|| self.idle_since_ns(now_ns))
     }
 
-    /// Time at which the new connection was made, if it was idle until `now_ns` for longer than the outage had
-    /// lasted.
+    /// Time at which the new connection was made, if it was idle until `now_ns` for longer than the outage
+    /// had lasted.
     ///
     /// A shorter time proves less: the kernel accepts connections for a server that is starting.
     fn idle_since_ns(&self, now_ns: u64) -> Option<u64> {

@@ -150,8 +150,8 @@ fn socket(domain: Domain) -> io::Result<Socket> {
 /// Refuses a TCP socket that is connected to itself.
 ///
 /// While no server listens on a port that Linux also gives to clients, a client can be given that very port:
-/// the connection then succeeds, echoes each request, and keeps the server from binding its port. It is reset,
-/// so that the port is free at once.
+/// the connection then succeeds, echoes each request, and keeps the server from binding its port. It is
+/// reset, so that the port is free at once.
 fn not_to_itself(socket: &Socket, address: &SockAddr) -> io::Result<()> {
     if address.is_unix() || socket.local_addr()? != *address {
         return Ok(());
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_port_without_a_listener_refuses_however_often_it_is_tried() {
-        // Two neighbours in the range of clients' ports: Linux prefers ports of one parity. Without a check, one
-        // in some 28,000 attempts connects to itself.
+        // Two neighbours in the range of clients' ports: Linux prefers ports of one parity. Without a check,
+        // one in some 28,000 attempts connects to itself.
         let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
         let last: u16 = range.split_whitespace().nth(1).unwrap().parse().unwrap();
         for port in [last - 1, last] {

@@ -116,8 +116,8 @@ impl Talk {
         })
     }
 
-    /// Variant of [`Talk::exchange`] before a load: without a time limit of its events, limited as the opening
-    /// of a connection is.
+    /// Variant of [`Talk::exchange`] before a load: without a time limit of its events, limited as the
+    /// opening of a connection is.
     pub(crate) fn exchange_aside(&mut self, random: Random) -> Result<Answer, Failure> {
         if self.timeout.is_some() {
             return self.exchange(random);

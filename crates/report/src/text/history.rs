@@ -531,7 +531,8 @@ mod tests {
         history(&mut text, &all, &[], 0.05, &|_| String::new(), Style::PIPE).expect("memory");
         let text = String::from_utf8(text).expect("text");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let expected = "on h has 2 series: rate=900/s, threads=2 (3 runs); rate=5000/s, threads=2 (2 runs). They \
+        // They began at the same time.
+        let expected = "on h has 2 series: rate=5000/s, threads=2 (2 runs); rate=900/s, threads=2 (3 runs). They \
                         are not compared.";
         assert!(text.contains(expected) && text.contains(", rate=900/s, threads=2"), "{text}");
         assert!(conditions(&[history_of(3, &[])]).is_empty());

@@ -166,8 +166,8 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
     }
 }
 
-/// The counts of a run whose one stall of 20 ms fell between two of them, and of one without a stall whose
-/// latencies are stamped too short.
+/// The counts of a run with one stall of 20 ms, which fell between two of them, and of one without a stall
+/// and with latencies that are stamped too short.
 #[test]
 fn a_stall_that_no_count_saw_does_not_contradict_the_latencies() {
     let settings = settings(Loop::open(20_000.0), 2);

@@ -50,7 +50,7 @@ pub(crate) struct Findings<'a> {
     /// The published mean of the response, or of the service in a closed loop; `None` if there is no such
     /// event.
     pub(crate) in_system_mean_ns: Option<f64>,
-    /// Coefficient of variation of the same latencies; 0 if there are none.
+    /// Coefficient of variation of the same latencies; 0 without latencies.
     pub(crate) in_system_spread_ratio: f64,
     /// Coefficient of variation of the service times; 0 if there are no service times.
     pub(crate) service_spread_ratio: f64,
