@@ -13,7 +13,7 @@ use libc::{sock_filter, sock_fprog};
 
 use crate::no_new_privileges;
 
-/// Number of the architecture in the kernel's audit interface; 0 on one for which there is no filter.
+/// Number of the architecture in the kernel's audit interface; 0 if this module has no filter for it.
 const ARCHITECTURE: u32 = if cfg!(target_endian = "big") {
     0
 } else if cfg!(target_arch = "x86_64") {

@@ -25,8 +25,8 @@ fn a_load_that_changes_is_another_series_and_no_change() {
     assert_eq!(found[0].subject(), "x, rate=1000/s");
 }
 
-/// Two loads that run in turn, each of which gets slower at another time: a step of each is found in its own
-/// values, and what one load has more of than the other is no step.
+/// Two loads run in turn, and each gets slower at another time. The step of each is found among its values,
+/// and the difference between the two loads is not reported as a step.
 #[test]
 fn loads_that_alternate_are_series_with_their_own_changes() {
     let mut chance = SplitMix(11);

@@ -194,7 +194,7 @@ fn every_option_of_load_is_in_the_plan_or_refused_by_its_name() {
                 Ok(plan) if id == "observe" => plan.instruments() == ["io"],
                 Ok(_) => false,
                 Err(error) => {
-                    // A plan's own runs take the server's options: what is refused is the fleet.
+                    // `bakeoff run` has the options of the NATS server; `plan init` refuses --fleet.
                     let is_named = error.contains(&name)
                         || ["nats", "nkey", "nats_ca"].contains(&id) && error.contains("--fleet");
                     !OF_LOADS.contains(&id) && is_named && !error.contains('\n')

@@ -54,7 +54,7 @@ pub(crate) fn state_of(bytes: &[u8]) -> [u8; 5] {
 /// Length limit of a server's message.
 const MESSAGE_BYTES_MAX: usize = 1_000;
 
-/// Room behind a message for what is written around it: its number and a script's place.
+/// Spare capacity of a message, for the error number and the place in a script that are added later.
 const AROUND_BYTES: usize = 128;
 
 /// The start of a server's message, with room for advice: a failed try has one text.

@@ -18,7 +18,7 @@ impl EventLoop {
             Go::Wait => {}
             Go::Send => {
                 let carrier = self.links[number].carrier;
-                // What is there before a request does not answer it.
+                // Input that arrived before the request is not its answer.
                 let unasked = self.hear_left(carrier);
                 let is_early = !self.is_sent(number);
                 match unasked.or_else(|| is_early.then(unrequested)) {
