@@ -8,7 +8,12 @@ const LIMIT_MS = 500;
 
 const listed = await (await fetch(`${url}/api/v1/runs?limit=1000`)).json();
 const ids = listed.runs.map((run) => run.run);
-const some = (n) => Array.from({ length: n }, () => ids[Math.floor(Math.random() * ids.length)]);
+// Runs that differ: a run is not compared with itself.
+const some = (n) => {
+  const drawn = new Set();
+  while (drawn.size < n) drawn.add(ids[Math.floor(Math.random() * ids.length)]);
+  return [...drawn];
+};
 const pages = {
   queue: () => "/",
   list: () => `/runs?page=${1 + Math.floor(Math.random() * 300)}`,

@@ -419,9 +419,12 @@ fn stream(
         let _place = place;
         let (mut last, mut same) = (String::new(), 0);
         loop {
-            let Ok(()) = now.changed().await else { return };
-            // A reader that has left gives its place back, also if the state stays the same.
-            if sender.is_closed() || !app.access.still_knows(&peer, &headers) {
+            // A reader that leaves gives its place back at once: the page that follows may need it.
+            let changed = tokio::select! {
+                changed = now.changed() => changed,
+                () = sender.closed() => return,
+            };
+            if changed.is_err() || !app.access.still_knows(&peer, &headers) {
                 return;
             }
             let state = form(&now.borrow_and_update().clone());

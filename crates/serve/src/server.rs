@@ -27,6 +27,8 @@ use crate::{api, export, metrics, pages, tls};
 
 /// Interval between two states that viewers get.
 const NOW_EVERY: Duration = Duration::from_millis(500);
+/// Niceness of the threads that answer viewers and follow runs: the load that they show goes first.
+const NICE: i32 = 10;
 /// Interval between two looks at the request to stop.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
@@ -79,6 +81,8 @@ pub fn serve(
         None
     };
     let announced = announcement(settings, address, config.is_some());
+    // The threads of the worker and of the instruments are there already: what they start has the niceness of this process.
+    yield_to_loads();
     runtime.block_on(async {
         let router = router(&app);
         let acceptor = config.map(TlsAcceptor::from);
@@ -142,6 +146,11 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Thread, Ser
     thread.map_err(|source| ServeError::Threads { source })
 }
 
+/// Lowers the priority of this thread and of those that it starts.
+fn yield_to_loads() {
+    let _ = rustix::process::nice(NICE);
+}
+
 /// Threads that follow the archive and what runs. They, this thread and those that it starts later are
 /// confined, as the settings say.
 fn threads(
@@ -155,8 +164,14 @@ fn threads(
     let (of_listing, over) = (app.clone(), is_over.clone());
     let (of_now, over_too) = (app.clone(), is_over.clone());
     Ok(vec![
-        spawn("listing", move || of_listing.listing.follow(|| over.load(Ordering::Acquire)))?,
-        spawn("now", move || follow(&of_now, &over_too))?,
+        spawn("listing", move || {
+            yield_to_loads();
+            of_listing.listing.follow(|| over.load(Ordering::Acquire));
+        })?,
+        spawn("now", move || {
+            yield_to_loads();
+            follow(&of_now, &over_too);
+        })?,
     ])
 }
 

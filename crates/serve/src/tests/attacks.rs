@@ -1,6 +1,7 @@
 //! Attacks that need no connection.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use archive::QueueState;
 use axum::body::Body;
@@ -131,4 +132,13 @@ fn one_peer_cannot_take_the_places_of_all_viewers() {
     };
     assert_eq!((with(200, &of_one), with(429, &of_one)), (16, 48));
     assert_eq!((with(200, &others), with(429, &others)), (48, 16), "64 in all");
+
+    // Pages that are closed make room for those that follow, though nothing new is shown meanwhile.
+    drop(of_one);
+    let pause = || desk.runtime.block_on(tokio::time::sleep(Duration::from_millis(5)));
+    let again = (0..400).any(|_| {
+        pause();
+        view(1).status() == 200
+    });
+    assert!(again, "a viewer that left keeps its place");
 }
