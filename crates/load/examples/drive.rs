@@ -1,7 +1,7 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
 //! `drive TARGET WORKLOAD|FILE.sql|FILE.lua RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo]
-//! [spin=USEC] [budget=PERCENT] [keep-awake] [--OPTION=VALUE of FILE.lua]...`
+//! [seed=N] [spin=USEC] [budget=PERCENT] [keep-awake] [--OPTION=VALUE of FILE.lua]...`
 //!
 //! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds,
 //! the CPU time of a report in microseconds (the median of all), and that of the threads that keep the CPUs
@@ -23,8 +23,9 @@ use record::target::Target;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [target, workload, rate, threads, seconds, rows, tables, switches @ ..] = &arguments[..] else {
-        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [budget=PERCENT] [keep-awake]".into());
+        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [seed=N] [spin=USEC] [budget=PERCENT] [keep-awake]".into());
     };
+    let seed = switches.iter().find_map(|s| s.strip_prefix("seed=")).map_or(Ok(1), str::parse)?;
     let spin_us = switches.iter().find_map(|s| s.strip_prefix("spin=")).map_or(Ok(0), str::parse)?;
     let budget_pct: f64 =
         switches.iter().find_map(|s| s.strip_prefix("budget=")).map_or(Ok(0.0), str::parse)?;
@@ -87,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         interval: Duration::from_secs(1),
         retries_max: 10,
         drain: Duration::from_secs(5),
-        seed: 1,
+        seed,
         draws: 0,
         connects_at_once: 16,
         errors_ratio_max: 0.0,

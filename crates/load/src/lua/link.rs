@@ -515,6 +515,11 @@ impl Link {
 
 /// The beginning of a statement, as far as it is UTF-8: enough to know its operation.
 fn beginning(sql: &[u8]) -> &str {
+    // Most statements begin with the word that tells it. Looking at 1,024 bytes of each cost 3 % of a client's time.
+    let word = sql.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    if word > 0 {
+        return str::from_utf8(&sql[..word]).unwrap_or("");
+    }
     let sql = &sql[..sql.len().min(1_024)];
     sql.utf8_chunks().next().map_or("", |chunk| chunk.valid())
 }
@@ -565,9 +570,10 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_statement_ends_at_the_first_byte_that_is_not_text() {
-        assert_eq!(beginning(b"INSERT \xff"), "INSERT ");
+        assert_eq!(beginning(b"INSERT \xff"), "INSERT");
+        assert_eq!(beginning(b" INSERT \xff"), " INSERT ");
         assert_eq!(beginning(b""), "");
         assert_eq!(beginning("ä".repeat(600).as_bytes()).len(), 1_024);
-        assert_eq!(beginning(format!("a{}", "ä".repeat(600)).as_bytes()).len(), 1_023);
+        assert_eq!(beginning(format!("({}", "ä".repeat(600)).as_bytes()).len(), 1_023);
     }
 }
