@@ -120,7 +120,9 @@ if command == "run":
 else:
     line = [bakeoff, "script", script] + ([command] if command else []) + [target, "--threads", general["threads"]]
 done = subprocess.run(line + ours, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-sys.stdout.write("".join(line for line in done.stdout.splitlines(True) if not re.match(OURS, line)))
+# An interval's row may stand behind a line that the script has begun.
+shown = re.sub(r" *\b[0-9.]+m?s +(-|[0-9.,]+) +[0-9.,]+ +[0-9]+ +[^\n]*\n", "", done.stdout)
+sys.stdout.write("".join(line for line in shown.splitlines(True) if not re.match(OURS, line)))
 if host == "non-existing" and done.returncode == 2 and "cannot resolve the host" in done.stdout:
     sys.exit(0)
 if done.returncode < 0:

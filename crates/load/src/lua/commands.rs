@@ -52,7 +52,7 @@ pub(crate) fn declarations_with(
         }
         let options = state.declared()?;
         let usual = usual().into_iter().filter(|u| !options.iter().any(|o| o.is_named(&u.name))).collect();
-        Ok(Declarations { options, usual, commands: state.commands()?, modules: state.modules()? })
+        Ok(Declarations { options, usual, commands: state.commands()?, modules: state.modules(text)? })
     };
     read().map_err(load_error)
 }

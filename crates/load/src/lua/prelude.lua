@@ -774,11 +774,14 @@ do
       return found
    end
 
+   local function list(path)
+      if is_listed[path] then return end
+      is_listed[path] = true
+      files[#files + 1] = path
+   end
+
    local function load_path(path)
-      if not is_listed[path] then
-         is_listed[path] = true
-         files[#files + 1] = path
-      end
+      list(path)
       if known then return loadstring(known[path], "@" .. path) end
       return load_file(path)
    end
@@ -857,7 +860,26 @@ do
       return body()
    end
 
-   function calls.files() return files end
+   -- Lists the modules that functions of a text load later, as far as the text has their names.
+   local function list_later(text, is_searched)
+      for name in text:gmatch("%f[%w_]require%s*%(?%s*[\"']([%w_./-]+)[\"']") do
+         local path = find(name)
+         if path and not is_searched[path] then
+            is_searched[path] = true
+            list(path)
+            local file = io.open(path, "r")
+            if file then
+               list_later(file:read("*a"), is_searched)
+               file:close()
+            end
+         end
+      end
+   end
+
+   function calls.files(text)
+      if not known then list_later(text, {}) end
+      return files
+   end
 end
 
 return calls

@@ -216,9 +216,9 @@ impl State {
         self.call("commands", ())
     }
 
-    /// Paths of the modules that the script has loaded.
-    pub(crate) fn modules(&self) -> Result<Vec<String>, ScriptError> {
-        self.call("files", ())
+    /// Paths of the modules that the script has loaded, and of those that its functions load later by names in `text`.
+    pub(crate) fn modules(&self, text: &str) -> Result<Vec<String>, ScriptError> {
+        self.call("files", text)
     }
 
     /// Executes a command of the script.
