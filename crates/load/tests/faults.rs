@@ -22,7 +22,7 @@ use support::fake::serve;
 use support::postgres::Postgres;
 use support::{both_ways, check_of, run, run_with_trouble, settings};
 
-/// Runs loads at the same time: each mostly waits. Each has its own server.
+/// Runs loads at the same time: each mostly waits.
 fn at_once(loads: &[LoadSettings]) -> Vec<LoadRecord> {
     thread::scope(|scope| {
         let running: Vec<_> = loads.iter().map(|settings| scope.spawn(|| run(settings))).collect();
