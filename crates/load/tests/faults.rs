@@ -25,7 +25,7 @@ use support::{both_ways, check_of, run, run_with_trouble, settings};
 /// Runs loads at the same time: each mostly waits.
 fn at_once(loads: &[LoadSettings]) -> Vec<LoadRecord> {
     thread::scope(|scope| {
-        let running: Vec<_> = loads.iter().map(|settings| scope.spawn(|| run(settings))).collect();
+        let running: Vec<_> = loads.iter().map(|settings| scope.spawn(move || run(settings))).collect();
         running.into_iter().map(|load| load.join().unwrap()).collect()
     })
 }
