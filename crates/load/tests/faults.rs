@@ -108,9 +108,8 @@ fn cut_answers(cut: &'static [u8], open: bool, base: LoadSettings) -> LoadSettin
 #[test]
 fn answers_and_links_that_are_cut_count_the_same() {
     for cut in [&b"$10\r\nabc"[..], b""] {
-        let loads = [true, false].map(|open| {
-            both_ways(&settings("redis://127.0.0.1:1")).map(|base| cut_answers(cut, open, base))
-        });
+        let loads = [true, false]
+            .map(|open| both_ways(&settings("redis://127.0.0.1:1")).map(|base| cut_answers(cut, open, base)));
         for record in at_once(loads.as_flattened()) {
             let (counts, errors) = (record.counts, record.errors);
             let pace = &record.settings.pace;
