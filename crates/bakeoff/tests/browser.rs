@@ -1,4 +1,4 @@
-//! The pages of `bakeoff serve` in a real browser: a program with one test, which lasts as long as many others.
+//! The pages of `bakeoff serve` in a real browser: one test, which lasts as long as many others.
 
 #![cfg(feature = "serve")]
 
