@@ -84,9 +84,9 @@ impl Compared {
     fn assert_at_most(&self, each: u64) {
         let (least, most) = (self.least.allocations, self.most.allocations);
         let events = self.many - self.few;
-        // More events have more different latencies, each with its place in the record: on a busy machine 208
-        // to 325 for 400 events, and 250 for 1,000. An event that allocates does so each time.
-        let limit = each * events + (events * 3 / 4).min(500);
+        // More events have more different latencies, each with its place in the record: on a busy machine 325
+        // for 400 events of long answers. An event that allocates does so each time.
+        let limit = each * events + (events * 9 / 10).min(500);
         let (few, many) = (self.few, self.many);
         assert!(most < least + limit, "{few} events: {least} allocations, {many} events: {most}");
     }
@@ -181,7 +181,7 @@ fn assert_scripts_are_flat(on: &LoadSettings) {
         settings.scripts.defines.push(("table-size".to_owned(), "1000".to_owned()));
         assert_free_and_flat(&settings, 200, 200 + many);
     }
-    for (text, many) in [(PREPARES, 20_000), (LONG_ANSWERS, 1_000)] {
+    for (text, many) in [(PREPARES, 20_000), (LONG_ANSWERS, 400)] {
         assert_free_and_flat(&script(text), 200, 200 + many);
     }
     let mut restarts = script(RESTARTS);
