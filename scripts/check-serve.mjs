@@ -26,6 +26,11 @@ warm-up = { min = "100ms" }
 measure = { time = "1500ms", interval = "500ms" }
 `;
 
+// Takes a screenshot if the user named a folder for them.
+const shot = async (of, name, options = {}) => {
+  if (shots) await of.screenshot({ ...options, path: `${shots}/${name}` });
+};
+
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
 const problems = [];
 let checks = 0;
@@ -82,7 +87,7 @@ async function way(of, title, options) {
   const check = async (name) => {
     await fits(page, `${name}, ${of}`);
     await accessible(page, `${name}, ${of}`);
-    await page.screenshot({ path: `${shots}/${of}-${name.replaceAll(" ", "-")}.png`, fullPage: true });
+    await shot(page, `${of}-${name.replaceAll(" ", "-")}.png`, { fullPage: true });
   };
   const press = (action) => page.click(`button[aria-label='${action} ${title}']`);
   await page.goto(`${url}/plans/new`);
@@ -145,7 +150,7 @@ async function way(of, title, options) {
   await page.goto(`${url}/runs`);
   await page.click("tbody th a");
   await page.waitForSelector("h1");
-  await page.screenshot({ path: `${shots}/${of}-run.png` });
+  await shot(page, `${of}-run.png`);
   await close();
 }
 
@@ -255,7 +260,7 @@ for (const [name, options] of [
       if (right > view) problems.push(`${of}: the button ends at ${right} px in a window of ${view} px`);
     }
     await accessible(page, of);
-    await page.screenshot({ path: `${shots}/${of}.png`, fullPage: true });
+    await shot(page, `${of}.png`, { fullPage: true });
   }
   await close();
 }
@@ -271,7 +276,7 @@ for (const [name, options] of [
   await page.goto(new URL(await page.getAttribute("tbody tr:last-child th a", "href"), `${url}/`).href);
   await fits(page, `run page, ${name}`);
   await accessible(page, `run page, ${name}`);
-  await page.screenshot({ path: `${shots}/run-${name}.png`, fullPage: true });
+  await shot(page, `run-${name}.png`, { fullPage: true });
   const figures = page.locator("figure[data-lines]");
   assert.ok(await figures.count() >= 2, "a load with the CPU instrument has figures over time");
   for (let i = 0; i < await figures.count(); i += 1) {
@@ -296,7 +301,7 @@ for (const [name, options] of [
     assert.notEqual(await readout(), before, "the cursor has its values");
     await fits(page, `run page, figure ${i}, ${name}`);
     await accessible(page, `run page, figure ${i} explored, ${name}`);
-    await figure.screenshot({ path: `${shots}/explore-${name}-${i}.png` });
+    await shot(figure, `explore-${name}-${i}.png`);
     await page.emulateMedia({ media: "print" });
     assert.equal(await figure.locator("svg:visible").count(), 1, "print has the drawing");
     assert.equal(await figure.locator(".plot:visible, button:visible").count(), 0, "print has no controls");
@@ -320,7 +325,7 @@ for (const [name, options] of [
   await page.route("**/events", (route) => answer(route));
   await page.goto(`${url}/`);
   await told("Disconnected: reload the page.");
-  await page.screenshot({ path: `${shots}/home-stale.png`, fullPage: true });
+  await shot(page, `home-stale.png`, { fullPage: true });
   await accessible(page, "home, disconnected");
   answer = () => {};
   await page.clock.install();

@@ -210,7 +210,7 @@ fn wait_for_a_trial(lab: &Lab, kind: &str) {
         if kept > 0 {
             return;
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
@@ -241,7 +241,7 @@ fn holding(lab: &Lab) -> std::process::Child {
     let words = [&["scale", "--title", "The first"], &FEW[..], &["--", "sh", "-c", &waits]].concat();
     let child = lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     while !began.exists() {
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     child
 }

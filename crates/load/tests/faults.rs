@@ -22,6 +22,14 @@ use support::fake::serve;
 use support::postgres::Postgres;
 use support::{both_ways, check_of, run, run_with_trouble, settings};
 
+/// Runs loads at the same time: each mostly waits.
+fn at_once(loads: &[LoadSettings]) -> Vec<LoadRecord> {
+    thread::scope(|scope| {
+        let running: Vec<_> = loads.iter().map(|settings| scope.spawn(move || run(settings))).collect();
+        running.into_iter().map(|load| load.join().unwrap()).collect()
+    })
+}
+
 #[test]
 fn idle_sessions_that_are_terminated_count_once_each_and_cost_no_event() {
     let Some(server) = Postgres::start() else { return };
@@ -81,42 +89,42 @@ fn cutting_cache(cut: &'static [u8]) -> u16 {
 /// Time that a replacement connection takes.
 const PAUSE: Duration = Duration::from_millis(1_500);
 
-fn cut_answers(cut: &'static [u8], open: bool) -> [LoadRecord; 2] {
-    both_ways(&settings("redis://127.0.0.1:1")).map(|base| {
-        let port = cutting_cache(cut);
-        let rests = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
-        let mut settings = LoadSettings {
-            target: record::target::Target::new(format!("redis://127.0.0.1:{port}")),
-            prepare: PreparePolicy::Never,
-            pace: if open { support::jittered(80.0) } else { rests },
-            time: Duration::from_secs(6),
-            connects_at_once: 1,
-            ..base
-        };
-        settings.kv.get_ratio = 1.0;
-        run(&settings)
-    })
+/// The settings of a load on a cache that cuts its answers so.
+fn cut_answers(cut: &'static [u8], open: bool, base: LoadSettings) -> LoadSettings {
+    let port = cutting_cache(cut);
+    let rests = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
+    let mut settings = LoadSettings {
+        target: record::target::Target::new(format!("redis://127.0.0.1:{port}")),
+        prepare: PreparePolicy::Never,
+        pace: if open { support::jittered(80.0) } else { rests },
+        time: Duration::from_secs(6),
+        connects_at_once: 1,
+        ..base
+    };
+    settings.kv.get_ratio = 1.0;
+    settings
 }
 
 #[test]
 fn answers_and_links_that_are_cut_count_the_same() {
     for cut in [&b"$10\r\nabc"[..], b""] {
-        for open in [true, false] {
-            for record in cut_answers(cut, open) {
-                let (counts, errors) = (record.counts, record.errors);
-                assert_eq!((errors.connection, counts.retries), (8, 8), "{open}: {:?}", record.error_samples);
-                assert_eq!((counts.failed, errors.application, errors.verify), (0, 0, 0), "{errors:?}");
-                // The time that an event waited for its new connection is wait, not service.
-                let service_max = record.service.known.quantile_ns(1.0).unwrap();
-                assert!(u128::from(service_max) < PAUSE.as_nanos(), "{open}: {service_max} ns");
-                if let Ok(wait) = &record.wait {
-                    let wait_max = wait.known.quantile_ns(1.0).unwrap();
-                    assert!(u128::from(wait_max) >= PAUSE.as_nanos() * 99 / 100, "{wait_max} ns");
-                } else {
-                    // In a closed loop, it is the connections' time: at least 1.5 of 6 s of each.
-                    let stuck = check_of(&record, "stuck");
-                    assert!(!stuck.ok && (0.248..0.75).contains(&stuck.found), "{stuck:?}");
-                }
+        let loads = [true, false]
+            .map(|open| both_ways(&settings("redis://127.0.0.1:1")).map(|base| cut_answers(cut, open, base)));
+        for record in at_once(loads.as_flattened()) {
+            let (counts, errors) = (record.counts, record.errors);
+            let pace = &record.settings.pace;
+            assert_eq!((errors.connection, counts.retries), (8, 8), "{pace:?}: {:?}", record.error_samples);
+            assert_eq!((counts.failed, errors.application, errors.verify), (0, 0, 0), "{errors:?}");
+            // The time that an event waited for its new connection is wait, not service.
+            let service_max = record.service.known.quantile_ns(1.0).unwrap();
+            assert!(u128::from(service_max) < PAUSE.as_nanos(), "{pace:?}: {service_max} ns");
+            if let Ok(wait) = &record.wait {
+                let wait_max = wait.known.quantile_ns(1.0).unwrap();
+                assert!(u128::from(wait_max) >= PAUSE.as_nanos() * 99 / 100, "{wait_max} ns");
+            } else {
+                // In a closed loop, it is the connections' time: at least 1.5 of 6 s of each.
+                let stuck = check_of(&record, "stuck");
+                assert!(!stuck.ok && (0.248..0.75).contains(&stuck.found), "{stuck:?}");
             }
         }
     }
@@ -144,19 +152,17 @@ fn closing_web(answers: usize, reads: usize) -> String {
 #[test]
 fn connections_that_a_web_server_closes_unannounced_are_no_errors_if_it_had_read_no_request() {
     for answers in [1, 3] {
-        for pace in [Loop::CLOSED, support::jittered(200.0)] {
-            for settings in both_ways(&settings(closing_web(answers, 0))) {
-                let record = run(&LoadSettings {
-                    pace: pace.clone(),
-                    events_max: Some(400),
-                    time: Duration::from_mins(10),
-                    ..settings
-                });
-                let about = format!("{answers} {pace:?}: {:?} {:?}", record.counts, record.error_samples);
-                assert_eq!((record.counts.done, record.counts.retries), (400, 0), "{about}");
-                assert_eq!((record.errors.connection, record.outages.len()), (0, 0), "{about}");
-                assert_ne!(record.verdict.state, Validity::Interrupted);
-            }
+        let loads = [Loop::CLOSED, support::jittered(200.0)].map(|pace| {
+            let (events_max, time) = (Some(400), Duration::from_mins(10));
+            let base = settings(closing_web(answers, 0));
+            both_ways(&LoadSettings { pace, events_max, time, ..base })
+        });
+        for record in at_once(loads.as_flattened()) {
+            let pace = &record.settings.pace;
+            let about = format!("{answers} {pace:?}: {:?} {:?}", record.counts, record.error_samples);
+            assert_eq!((record.counts.done, record.counts.retries), (400, 0), "{about}");
+            assert_eq!((record.errors.connection, record.outages.len()), (0, 0), "{about}");
+            assert_ne!(record.verdict.state, Validity::Interrupted);
         }
     }
 }
@@ -190,13 +196,16 @@ fn an_answer_that_no_request_asked_for_is_an_error_and_not_the_next_events_answe
         (b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false),
     ] {
         let (target, _) = talking_web(unasked);
-        for settings in both_ways(&settings(target)) {
+        let loads = both_ways(&settings(target)).map(|settings| {
             // Two events of a connection are at least 0.3 s apart.
             let (target, times) = talking_web(unasked);
             let settings = LoadSettings { target: record::target::Target::new(target), ..settings };
             let connections = f64::from(settings.connections_in_all());
             let pace = support::jittered(3.0 * connections);
-            let record = run(&LoadSettings { pace, time: Duration::from_secs(4), ..settings });
+            (LoadSettings { pace, time: Duration::from_secs(4), ..settings }, times)
+        });
+        let records = at_once(&loads.each_ref().map(|(settings, _)| settings.clone()));
+        for (record, (_, times)) in records.iter().zip(&loads) {
             let about = format!("{:?} {:?}", record.counts, record.error_samples);
             assert_eq!(times.load(Ordering::SeqCst), 6, "{about}");
             assert_eq!(record.errors.connection, if is_error { 6 } else { 0 }, "{about}");
@@ -262,9 +271,8 @@ fn a_web_server_that_accepts_and_closes_for_a_second_is_away_for_threads_and_loo
     }
 }
 
-/// At 4 events per second, the time until the next event was an outage of a server that was never away.
-#[test]
-fn a_web_server_that_sometimes_closes_and_always_accepts_is_hardly_away() {
+/// A web server that sends more than was asked for after each fifth answer, and closes then.
+fn sometimes_closing_web() -> String {
     let requests = Arc::new(AtomicUsize::new(0));
     let port = serve(move |peer| {
         while peer.hear().is_some() {
@@ -277,16 +285,21 @@ fn a_web_server_that_sometimes_closes_and_always_accepts_is_hardly_away() {
             }
         }
     });
-    let target = format!("http://127.0.0.1:{port}/");
-    let base = LoadSettings {
+    format!("http://127.0.0.1:{port}/")
+}
+
+/// At 4 events per second, the time until the next event was an outage of a server that was never away.
+#[test]
+fn a_web_server_that_sometimes_closes_and_always_accepts_is_hardly_away() {
+    let loads = [None, Some(1)].map(|connections| LoadSettings {
         pace: Loop::open(4.0),
         time: Duration::from_secs(5),
-        connections: None,
+        connections,
         threads: 1,
-        ..settings(target.as_str())
-    };
-    for connections in [None, Some(1)] {
-        let (record, ()) = run_with_trouble(&LoadSettings { connections, ..base.clone() }, || {});
+        ..settings(sometimes_closing_web())
+    });
+    for record in at_once(&loads) {
+        let connections = record.settings.connections;
         let away_s: f64 = record.outages.iter().map(|outage| outage.for_s).sum();
         let about = format!("{connections:?}: {:?} {:?}", record.outages, record.errors);
         assert!(record.outages.len() >= 2 && record.outages.iter().all(|outage| outage.ended), "{about}");

@@ -10,6 +10,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use record::load::{LoadSettings, Loop, PreparePolicy};
@@ -24,58 +25,62 @@ fn with_pipeline(pipeline: u32, settings: &LoadSettings) -> LoadSettings {
 
 #[test]
 fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
-    let mut targets = Vec::new();
-    let (memcached, redis) = (Cache::memcached(64), Cache::redis(&[]));
-    if let Some(server) = &memcached {
-        targets.push(format!("memcached://127.0.0.1:{}", server.port));
-        targets.push(format!("memcached://127.0.0.1:{}?protocol=meta", server.port));
-    }
-    if let Some(server) = &redis {
-        targets.push(format!("redis://127.0.0.1:{}", server.port));
-        targets.push(format!("redis+unix:{}?resp=3", server.socket.display()));
-    }
-    for target in targets {
-        let base = LoadSettings {
-            kv: KvSettings { keys: 500, ..KvSettings::usual() },
-            // An answer taken for another request's is a wrong value.
-            verify: true,
-            pace: Loop::CLOSED,
-            events_max: Some(20_000),
-            time: Duration::from_mins(10),
-            threads: 2,
-            connections: Some(3),
-            ..settings(target.as_str())
-        };
-        let open = LoadSettings {
-            pace: support::jittered(2_000.0),
-            events_max: None,
-            time: Duration::from_secs(2),
-            ..base.clone()
-        };
-        for settings in [&base, &open] {
-            for pipeline in [2, 16, 200] {
-                let record = run(&with_pipeline(pipeline, settings));
-                let counts = record.counts;
-                assert_eq!(
-                    (counts.done, counts.failed),
-                    (counts.planned - counts.unfinished, 0),
-                    "{:?}",
-                    record.error_samples
-                );
-                let count = |name: &str| record.operations[name].service.known.count();
-                let of = |name: &str| record.outcomes[name];
-                // A closed loop adds an event that its warm-up began to the rate, not to the latencies.
-                let (asked, answered) = (count("get") + count("set"), of("hit") + of("stored"));
-                assert!(
-                    of("miss") == 0 && asked <= answered && answered - asked <= u64::from(3 * pipeline),
-                    "{target}"
-                );
-                assert_eq!(record.connected, Ok(3));
-            }
+    // Each has its own server: they run at the same time.
+    let targets = [
+        Cache::memcached(64).map(|s| (format!("memcached://127.0.0.1:{}", s.port), s)),
+        Cache::memcached(64).map(|s| (format!("memcached://127.0.0.1:{}?protocol=meta", s.port), s)),
+        Cache::redis(&[]).map(|s| (format!("redis://127.0.0.1:{}", s.port), s)),
+        Cache::redis(&[]).map(|s| (format!("redis+unix:{}?resp=3", s.socket.display()), s)),
+    ];
+    thread::scope(|scope| {
+        for (target, _server) in targets.iter().flatten() {
+            scope.spawn(move || assert_each_is_answered(target));
         }
-        let one = run(&with_pipeline(1, &base));
-        assert_eq!(one.counts.done, 20_000);
+    });
+}
+
+/// Checks it with few and with many requests in flight, as fast as possible and at a rate.
+fn assert_each_is_answered(target: &str) {
+    let base = LoadSettings {
+        kv: KvSettings { keys: 500, ..KvSettings::usual() },
+        // An answer taken for another request's is a wrong value.
+        verify: true,
+        pace: Loop::CLOSED,
+        events_max: Some(20_000),
+        time: Duration::from_mins(10),
+        threads: 2,
+        connections: Some(3),
+        ..settings(target)
+    };
+    let open = LoadSettings {
+        pace: support::jittered(2_000.0),
+        events_max: None,
+        time: Duration::from_secs(2),
+        ..base.clone()
+    };
+    for settings in [&base, &open] {
+        for pipeline in [2, 16, 200] {
+            let record = run(&with_pipeline(pipeline, settings));
+            let counts = record.counts;
+            assert_eq!(
+                (counts.done, counts.failed),
+                (counts.planned - counts.unfinished, 0),
+                "{:?}",
+                record.error_samples
+            );
+            let count = |name: &str| record.operations[name].service.known.count();
+            let of = |name: &str| record.outcomes[name];
+            // A closed loop adds an event that its warm-up began to the rate, not to the latencies.
+            let (asked, answered) = (count("get") + count("set"), of("hit") + of("stored"));
+            assert!(
+                of("miss") == 0 && asked <= answered && answered - asked <= u64::from(3 * pipeline),
+                "{target}"
+            );
+            assert_eq!(record.connected, Ok(3));
+        }
     }
+    let one = run(&with_pipeline(1, &base));
+    assert_eq!(one.counts.done, 20_000);
 }
 
 /// Serves one connection of an empty memcached, and answers requests when four of them have arrived; `most`

@@ -18,21 +18,27 @@ pub(crate) fn sqlite(dir: &tempfile::TempDir, query: &str) -> LoadSettings {
 
 #[test]
 fn every_sql_workload_does_what_it_says_in_sqlite() {
-    let dir = tempfile::tempdir().unwrap();
-    for query in ["journal_mode=wal&synchronous=normal", "journal_mode=delete&synchronous=off"] {
-        for (workload, per_event) in STATEMENTS_AN_EVENT {
-            let pace = support::jittered(50.0);
-            let is_first = workload == Workload::OltpReadWrite;
-            let prepare = if is_first { PreparePolicy::Always } else { PreparePolicy::Auto };
-            let record = run(&LoadSettings { workload, pace, prepare, ..sqlite(&dir, query) });
-            let done = record.counts.done;
-            assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
-            assert!(done > 0);
-            let statements: u64 = record.operations.values().map(|o| o.service.known.count()).sum();
-            assert_eq!(statements, per_event * done, "{workload:?}");
-            assert!(check_of(&record, "mix").ok);
-            assert!(record.server_version.unwrap().starts_with("SQLite 3."));
+    std::thread::scope(|scope| {
+        for query in ["journal_mode=wal&synchronous=normal", "journal_mode=delete&synchronous=off"] {
+            scope.spawn(move || assert_every_workload_does_what_it_says(query));
         }
+    });
+}
+
+fn assert_every_workload_does_what_it_says(query: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    for (workload, per_event) in STATEMENTS_AN_EVENT {
+        let pace = support::jittered(50.0);
+        let is_first = workload == Workload::OltpReadWrite;
+        let prepare = if is_first { PreparePolicy::Always } else { PreparePolicy::Auto };
+        let record = run(&LoadSettings { workload, pace, prepare, ..sqlite(&dir, query) });
+        let done = record.counts.done;
+        assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
+        assert!(done > 0);
+        let statements: u64 = record.operations.values().map(|o| o.service.known.count()).sum();
+        assert_eq!(statements, per_event * done, "{workload:?}");
+        assert!(check_of(&record, "mix").ok);
+        assert!(record.server_version.unwrap().starts_with("SQLite 3."));
     }
 }
 
