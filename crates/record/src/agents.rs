@@ -1,7 +1,51 @@
 //! The agents of a fleet: what each of several generators did of one load.
 
+use std::collections::BTreeMap;
+
 use crate::counts::Counts;
 use crate::missing::Maybe;
+use crate::run::words;
+
+/// Consequence of a lost part of a fleet's load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The run is INVALID.
+    Invalid,
+    /// The run is degraded: its numbers are shown, and no verdict rests on them.
+    Degraded,
+}
+
+words!(OnLoss { Invalid = "invalid", Degraded = "degraded" });
+
+/// A fleet, as a plan or a command line asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetSettings {
+    /// Number of agents that generate the load.
+    pub agents: u32,
+    /// Consequence of a lost agent, or of intervals that stay missing.
+    pub on_loss: OnLoss,
+    /// Labels that an agent must have to be taken.
+    pub place: BTreeMap<String, String>,
+}
+
+impl FleetSettings {
+    /// A fleet of any agents, in which a loss makes the run INVALID.
+    pub fn of(agents: u32) -> Self {
+        Self { agents, on_loss: OnLoss::Invalid, place: BTreeMap::new() }
+    }
+}
+
+/// Longest name and longest value of a label.
+const LABEL_BYTES_MAX: usize = 64;
+
+/// Name and value of an agent's label, `NAME=VALUE`; `None` if it is none, or longer than 64 bytes.
+pub fn label(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    let is_good = |part: &str| {
+        (1..=LABEL_BYTES_MAX).contains(&part.len()) && !part.chars().any(char::is_control)
+    };
+    (is_good(name) && is_good(value)).then(|| (name.to_owned(), value.to_owned()))
+}
 
 /// Part of one agent in the measured phase. The record holds the sums over all agents.
 #[derive(Debug, Clone, PartialEq)]

@@ -156,6 +156,7 @@ pub(crate) fn store(
     measured.flags.extend(before.changed);
     let cycles = before.warm_up.as_ref().and_then(|w| warm_up::partial_cycles(w, record.measured));
     measured.flags.extend(cycles.map(|text| ("cycles", text)));
+    measured.flags.extend(record.verdict.degraded().map(|text| ("degraded", text)));
     tell(conductor, trial, &measured.flags);
     if let Some(warm_up) = &before.warm_up {
         let longest = conductor.plan.warmup().max.unwrap_or_default();
@@ -371,7 +372,7 @@ fn measure(
     let watches_memory =
         conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
     let own_values = own_values(conductor, trial, folder);
-    let (agents, anchor) = (conductor.plan.fleet(), header.anchor);
+    let (fleet, anchor) = (conductor.plan.fleet().cloned(), header.anchor);
     let Conductor { beside, on_event, stop, ledger, secrets, environment, generator, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
     let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
@@ -385,7 +386,7 @@ fn measure(
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let order = (header.id, &settings, *stop);
-        let generated = generator::generate(generator.as_deref(), agents, order, &mut |event| {
+        let generated = generator::generate(generator.as_deref(), fleet.as_ref(), order, &mut |event| {
             if let Event::Load(told) = event {
                 meter.follow(told);
                 surroundings.follow(told);

@@ -435,5 +435,5 @@ impl Judgement {
 }
 
 fn validity(word: &str) -> Option<Validity> {
-    [Validity::Valid, Validity::Invalid, Validity::Interrupted].into_iter().find(|v| v.word() == word)
+    Validity::ALL.into_iter().find(|v| v.word() == word)
 }

@@ -118,7 +118,7 @@ fn client_cost(d: &mut Dice) -> ClientCost {
 
 fn verdict(dice: &mut Dice) -> Verdict {
     Verdict {
-        state: dice.one_of(&[Validity::Valid, Validity::Invalid, Validity::Interrupted]),
+        state: dice.one_of(&Validity::ALL),
         checks: dice.some(3, |d| Check {
             name: d.one_of(&["achieved-rate", "lateness", "little"]),
             ok: d.flip(),

@@ -393,7 +393,7 @@ fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader
 pub(super) fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
     let failures: Vec<&str> = record.verdict.failures().map(|c| c.text.as_str()).collect();
     match record.verdict.state {
-        Validity::Valid => header.ended(None),
+        Validity::Valid | Validity::Degraded => header.ended(None),
         Validity::Invalid => header.ended(Some(failures.join("; "))),
         Validity::Interrupted => header.interrupted(),
     }

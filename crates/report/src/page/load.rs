@@ -40,6 +40,7 @@ pub fn load(run: &Run) -> Page {
     let (word, tone) = match record.verdict.state {
         Validity::Valid => ("valid", Tone::Good),
         Validity::Invalid => ("INVALID", Tone::Bad),
+        Validity::Degraded => ("degraded", Tone::Doubt),
         Validity::Interrupted => ("interrupted", Tone::Doubt),
     };
     let mut caveats: Vec<String> =

@@ -70,7 +70,7 @@ impl Generator for OfTrials {
         }
         let program =
             std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
-        let own = Dev::start(&program, order.agents).map_err(of_trial)?;
+        let own = Dev::start(&program, order.fleet.agents).map_err(of_trial)?;
         let server = Server::new(own.url(), None, None).map_err(of_trial)?;
         let (record, release) = conduct(&server, order, (OWN_PATIENCE, OWN_LEAD), on_event)?;
         let release = move || {
@@ -87,10 +87,11 @@ fn conduct(
     (patience, lead): (Duration, Duration),
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(LoadRecord, Release), LoadError> {
-    let Order { run, agents, settings, stop } = *order;
+    let Order { run, fleet, settings, stop } = *order;
     let fleet = Fleet {
         server,
-        agents,
+        of: fleet.clone(),
+        kind: Kind::Plan,
         run: run.to_string(),
         // A trial has no command line.
         words: Vec::new(),
