@@ -1,5 +1,6 @@
 //! One member of a fleet: answers orders, plays its share of a load, and publishes what it has kept.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +38,10 @@ pub struct Agent<'a> {
     pub id: String,
     /// Name of this machine.
     pub host: String,
+    /// Labels by which a load chooses its agents.
+    pub labels: BTreeMap<String, String>,
+    /// Weight of the agent's share of a load, from 1 to 100.
+    pub weight: u32,
     /// Folder for the intervals of the runs of this machine's agents; each agent has its own in it.
     pub spool: PathBuf,
     /// Reads the command line of a load.
@@ -140,6 +145,8 @@ impl Member<'_> {
                 .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             busy: busy.map(|running| running.job.run.clone()),
             epoch: self.epoch.clone(),
+            labels: self.agent.labels.clone(),
+            weight: self.agent.weight,
         };
         self.send(reply, wire::bytes(&answer)).await;
     }

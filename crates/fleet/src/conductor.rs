@@ -22,7 +22,7 @@ use crate::{clock, merge, wire};
 /// # Errors
 ///
 /// [`FleetError`] if nothing was measured. An agent that is lost during the load is not an error: the record
-/// shows it, and is INVALID.
+/// shows it, and is INVALID or degraded.
 pub fn conduct(
     fleet: &Fleet<'_>,
     tell: &mut dyn FnMut(&Told<'_>),
@@ -58,7 +58,6 @@ impl Conductor<'_> {
             |slices: Vec<HistogramSlice>| tell(&Told::Load(&load::Event::IntervalClosed(slices)));
         let parts = self.members.iter().enumerate().map(|(index, member)| Part {
             index: u32::try_from(index).expect("as many as asked for"),
-            of: self.fleet.agents,
             agent: member.hello.agent.clone(),
             host: member.hello.host.clone(),
             received: &member.received,
@@ -67,9 +66,9 @@ impl Conductor<'_> {
             lost_at_s: member.lost_ns.map(|ns| (ns as f64 - measured_from_ns as f64) / 1e9),
             failed: member.failed.clone(),
         });
-        let fleet = self.fleet;
+        let (fleet, dealt) = (self.fleet, self.dealt());
         merge::whole(
-            &fleet.meant,
+            (&fleet.meant, &dealt),
             &parts.collect::<Vec<_>>(),
             measured_from_ns,
             fleet.stop.is_requested(),

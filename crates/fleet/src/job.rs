@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::meant::{Meant, ReadWords, Sender};
 use crate::spool::{Folder, SpoolWriter};
-use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown, Start};
+use crate::wire::{self, Beat, Dealt, End, First, Line, Plan, Seal, Shown, Start};
 
 /// Refusal of an agent without credentials.
 pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, because any user of this machine could give the order: \
@@ -39,8 +39,8 @@ pub(crate) struct Job {
     pub(crate) written: watch::Receiver<Option<u64>>,
     state: Arc<Mutex<State>>,
     is_armed: bool,
-    /// Number of the share, and number of shares.
-    share: (u32, u32),
+    /// Number of the share, and all of them.
+    share: (u32, Dealt),
     /// Form of the settings, and whether the due times are recorded ones; set once the plan is accepted.
     meant: Arc<OnceLock<(serde_json::Value, bool)>>,
 }
@@ -78,7 +78,7 @@ impl Job {
         let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
         let (told, written) = watch::channel(None);
         let state = Arc::new(Mutex::new(State::Works));
-        let (share, meant) = ((plan.index, plan.of), Arc::new(OnceLock::new()));
+        let (share, meant) = ((plan.index, plan.dealt()), Arc::new(OnceLock::new()));
         let body = {
             let (folder, line, stop, state) =
                 (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
@@ -126,7 +126,9 @@ impl Job {
             agent: agent.to_owned(),
             host: host.to_owned(),
             index: self.share.0,
-            of: self.share.1,
+            of: self.share.1.of,
+            weights: self.share.1.weights.clone(),
+            accepts_loss: self.share.1.accepts_loss,
             boot: wire::boot(),
             start_ns,
             bound_ns,
@@ -184,14 +186,16 @@ fn accept(plan: &Plan, read: &ReadWords, sender: Sender) -> Result<(Meant, Share
     if sender == Sender::Anyone {
         only_harmless(&meant.settings)?;
     }
-    if Seal::new(&plan.run, &plan.words, plan.of, &meant)?.of(plan.index) != plan.sha256 {
+    let dealt = plan.dealt();
+    if Seal::new(&plan.run, &plan.words, &dealt, &meant)?.of(plan.index) != plan.sha256 {
         return Err(
             "the plan does not match its checksum: it was changed in transit, or files that it names \
                     differ on this machine"
                 .to_owned(),
         );
     }
-    let share = Share::new(plan.index, plan.of, &meant.settings)
+    let share = dealt
+        .share(plan.index, &meant.settings)
         .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;
     Ok((meant, share))
 }

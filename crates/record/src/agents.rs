@@ -54,6 +54,8 @@ pub struct OfAgent {
     pub agent: String,
     /// Machine that the agent ran on.
     pub host: String,
+    /// Weight of its share: agents with twice the weight have twice the events.
+    pub weight: u32,
     /// Outcomes of its events. A lost agent's events of unknown outcome are unfinished.
     pub counts: Counts,
     /// Offset of its clock from the conductor's; missing if the agent was lost before or after the load.

@@ -91,6 +91,7 @@ fn of_agent(d: &mut Dice) -> OfAgent {
     OfAgent {
         agent: d.text(),
         host: d.text(),
+        weight: 1 + u32::from(d.flip()),
         counts: Counts { planned: d.next(), done: d.next(), ..Counts::default() },
         clock: d.maybe(|d| ClockOffset {
             offset_ns: d.next().cast_signed(),

@@ -1,5 +1,6 @@
 //! `bakeoff agent`: one member of a fleet, which plays its share of the loads that a conductor plans.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
@@ -35,6 +36,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
+    /// Label of this agent, by which `--place` and `place` in a plan choose; `host` is the host's name
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = agent_label)]
+    labels: Vec<(String, String)>,
+
+    /// Weight of this agent, from 1 to 100: one with twice the weight has twice the share of a load
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    weight: u32,
+
     /// Folder that stores each interval until the conductor has stored the run [default: bakeoff/agent in
     /// `$XDG_STATE_HOME`]
     #[arg(long, value_name = "DIR")]
@@ -52,7 +61,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff agent --server nats://127.0.0.1:4222
-  bakeoff agent --server tls://lab.example:4222 --nkey agent1.nk
+  bakeoff agent --server tls://lab.example:4222 --nkey agent1.nk --label rack=a --weight 2
   bakeoff load null: --rate 10000 --threads 8 --fleet 4 --nats tls://lab.example:4222 --nkey lead.nk
   bakeoff fleet dev -n 4                            a server and agents on this machine";
 
@@ -82,10 +91,19 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
         })?;
     }
     let on_ready = &tell_supervisor;
-    let agent = Agent { server: &server, spool, id, host, read, stop: &signals::STOP, on_ready };
+    let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
+    labels.entry("host".to_owned()).or_insert_with(|| host.clone());
+    let weight = args.weight;
+    let agent =
+        Agent { server: &server, spool, id, host, labels, weight, read, stop: &signals::STOP, on_ready };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)
+}
+
+/// A label of an agent.
+pub(crate) fn agent_label(text: &str) -> Result<(String, String), String> {
+    record::agents::label(text).ok_or_else(|| "expected NAME=VALUE, at most 64 bytes each".to_owned())
 }
 
 /// Reports to the program that started this one, if it asked for that: systemd, or `fleet up`.

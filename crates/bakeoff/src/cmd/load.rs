@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use archive::event_log::EventLog;
 use archive::{RunWriter, Spool, whole_file};
 use load::Control;
+use record::agents::FleetSettings;
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::histogram::CensoredHistogram;
@@ -119,6 +120,15 @@ impl Args {
         if self.verbose { Detail::Full } else { Detail::Brief }
     }
 
+    /// The agents that generate the load; `None` if this machine does.
+    #[cfg_attr(not(feature = "fleet"), expect(clippy::unused_self, reason = "only a fleet has agents"))]
+    pub(crate) fn fleet(&self) -> Option<FleetSettings> {
+        #[cfg(feature = "fleet")]
+        return self.fleet.asked();
+        #[cfg(not(feature = "fleet"))]
+        None
+    }
+
     /// Sets the options of a script in Lua.
     pub(crate) fn give(&mut self, lua: ScriptOptions) {
         self.data.give(lua);
@@ -190,7 +200,7 @@ Examples:
 /// The load of a command line, every default resolved, and notices for the user.
 pub(crate) fn meant(args: &Args) -> anyhow::Result<(Meant, Vec<String>)> {
     #[cfg(feature = "fleet")]
-    if args.fleet.agents().is_some() && args.reads_standard_input() {
+    if args.fleet().is_some() && args.reads_standard_input() {
         let text = "--fleet cannot replay `-`: give a file that exists on every agent's machine";
         return Err(Exit::Usage.with(text));
     }
@@ -337,8 +347,8 @@ fn drive(
     on_told: &mut dyn FnMut(Told<'_>),
 ) -> anyhow::Result<(LoadRecord, Release)> {
     #[cfg(feature = "fleet")]
-    if let Some(agents) = args.fleet.agents() {
-        return args.fleet.drive(agents, run, settings, with, &mut |told| match told {
+    if let Some(asked) = args.fleet() {
+        return args.fleet.drive(asked, run, settings, with, &mut |told| match told {
             ::fleet::Told::Load(event) => on_told(Told::Load(event)),
             ::fleet::Told::Note(line) => on_told(Told::Note(line)),
         });

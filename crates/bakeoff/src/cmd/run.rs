@@ -110,8 +110,8 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     args.outputs.check()?;
     let plan = if args.quick { plan.shortened() } else { plan };
     #[cfg(feature = "fleet")]
-    if plan.fleet().is_some() {
-        args.nats.check()?;
+    if let Some(fleet) = plan.fleet() {
+        args.nats.check(fleet)?;
     }
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();

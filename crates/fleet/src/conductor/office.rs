@@ -7,6 +7,7 @@ use async_nats::connection::State;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use load::Stop;
+use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::clock::{self, Offset, PROBES, Trip};
@@ -14,7 +15,7 @@ use crate::error::FleetError;
 use crate::meant::Meant;
 use crate::received::Received;
 use crate::server::Server;
-use crate::wire::{self, Addressed, Answer, Hello, Order, SpoolFile};
+use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order, SpoolFile};
 
 /// Time for an answer to an order.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -28,8 +29,8 @@ const QUIET: Duration = Duration::from_millis(300);
 pub struct Fleet<'a> {
     /// The NATS server.
     pub server: &'a Server,
-    /// Number of agents.
-    pub agents: u32,
+    /// The agents that are asked for.
+    pub asked: FleetSettings,
     /// Name of the run.
     pub run: String,
     /// The command line of the load, from the program's name on; without words, agents receive the settings.
@@ -89,14 +90,36 @@ impl Fleet<'_> {
         if !wire::is_name(&self.run) {
             return Err(FleetError::Unfit(format!("invalid run name {}", self.run)));
         }
-        if self.agents == 0 || self.meant.settings.threads < self.agents {
-            return Err(FleetError::Unfit(format!(
-                "--fleet {} needs --threads {} or more: the agents share the threads, and each needs one",
-                self.agents,
-                self.agents.max(1)
-            )));
+        let agents = self.asked.agents;
+        if agents == 0 {
+            return Err(FleetError::Unfit("a fleet has an agent".to_owned()));
         }
-        Ok(())
+        self.check_threads(agents)
+    }
+
+    /// Whether each agent has a thread.
+    ///
+    /// - `least`: the fewest threads.
+    pub(super) fn check_threads(&self, least: u32) -> Result<(), FleetError> {
+        if self.meant.settings.threads >= least {
+            return Ok(());
+        }
+        let agents = self.asked.agents;
+        let why = if least > agents {
+            "the agents share the threads by weight, and each needs one"
+        } else {
+            "the agents share the threads, and each needs one"
+        };
+        Err(FleetError::Unfit(if self.is_of_a_plan() {
+            format!("`agents = {agents}` in `[fleet]` needs {least} threads or more: {why}")
+        } else {
+            format!("--fleet {agents} needs --threads {least} or more: {why}")
+        }))
+    }
+
+    /// Whether a plan asks for the agents, and not a command line.
+    pub(super) fn is_of_a_plan(&self) -> bool {
+        self.words.is_empty()
     }
 }
 
@@ -228,6 +251,12 @@ pub(crate) async fn ask_bytes(
 }
 
 impl Conductor<'_> {
+    /// The shares of the members.
+    pub(super) fn dealt(&self) -> Dealt {
+        let weights: Vec<u32> = self.members.iter().map(|member| member.hello.weight).collect();
+        Dealt::to(&weights, self.fleet.asked.on_loss)
+    }
+
     /// A part of a file of the member's, also if its process was started again; `None` if none answers.
     pub(super) async fn read(&self, index: usize, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
         let (agent, owner) = self.members[index].asked();

@@ -8,6 +8,7 @@ use async_nats::jetstream::stream::{Config, RawMessageErrorKind};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use load::StopLevel;
+use record::agents::OnLoss;
 use record::clock::{Clock as _, Monotonic};
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{Phase, Progress};
@@ -216,7 +217,11 @@ impl Conductor<'_> {
             }
         }
         for agent in lost {
-            tell(&Told::Note(format!("agent {agent} is LOST: the run is INVALID, the others continue")));
+            let run = match self.fleet.asked.on_loss {
+                OnLoss::Invalid => "INVALID",
+                OnLoss::Degraded => "degraded",
+            };
+            tell(&Told::Note(format!("agent {agent} is LOST: the run is {run}, the others continue")));
             self.show(display, tell);
         }
     }

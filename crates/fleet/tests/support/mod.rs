@@ -116,10 +116,20 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn start(server: Server, id: &str) -> Self {
+        Self::start_as(server, id, &[], 1)
+    }
+
+    /// An agent with labels and a weight.
+    pub(crate) fn start_as(
+        server: Server,
+        id: &str,
+        labels: &[(&'static str, &'static str)],
+        weight: u32,
+    ) -> Self {
         let spool = tempfile::tempdir().unwrap();
-        let (folder, name) = (spool.path().to_owned(), id.to_owned());
+        let (folder, name, labels) = (spool.path().to_owned(), id.to_owned(), labels.to_vec());
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
-        let thread = thread::spawn(move || serve(&server, &name, folder, stop));
+        let thread = thread::spawn(move || serve_as(&server, &name, (&labels, weight), folder, stop));
         Self { stop, id: id.to_owned(), thread: Some(thread), spool }
     }
 
@@ -153,10 +163,23 @@ impl Drop for Member {
 
 /// Serves as an agent until `stop`.
 pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
+    serve_as(server, id, (&[], 1), spool, stop);
+}
+
+fn serve_as(
+    server: &Server,
+    id: &str,
+    (labels, weight): (&[(&str, &str)], u32),
+    spool: PathBuf,
+    stop: &Stop,
+) {
+    let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let agent = Agent {
         server,
         id: id.into(),
         host: "here".into(),
+        labels: labels.collect(),
+        weight,
         spool,
         read: &|words, _| read(words),
         stop,

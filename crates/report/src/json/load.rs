@@ -243,6 +243,7 @@ fn of_agent(of: &OfAgent) -> Value {
     let object = Object::default()
         .with("id", of.agent.clone())
         .with("host", of.host.clone())
+        .with("weight", of.weight)
         .with("planned", of.counts.planned)
         .with("done", of.counts.done)
         .with("failed", of.counts.failed)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::fleet::launch::account::Accounts;
 use ::fleet::{Left, Seen, survey};
+use record::printable::printable;
 use record::quantity;
 use serde_json::{Value, json};
 
@@ -74,6 +75,8 @@ fn document(seen: &Seen) -> Value {
         "version": seen.version,
         "fits": seen.is_same_version,
         "cpus": seen.cpus,
+        "labels": seen.labels,
+        "weight": seen.weight,
         "run": seen.busy,
         "clock": seen.clock.map(|(offset_ns, bound_ns)| json!({"offset_ns": offset_ns, "bound_ns": bound_ns})),
         "left": seen.left.as_ref().ok().map(|all| all.iter().map(left).collect::<Vec<_>>()),
@@ -97,6 +100,13 @@ fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) ->
         );
         let run = seen.busy.as_deref().unwrap_or("-");
         writeln!(out, "{:agents$}  {:hosts$}  {:4}  {clock:18}  {run}", seen.agent, seen.host, seen.cpus)?;
+        let labels = seen.labels.iter().filter(|(name, value)| *name != "host" || **value != seen.host);
+        let mut more: Vec<String> =
+            labels.map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
+        more.extend((seen.weight != 1).then(|| format!("weight {}", seen.weight)));
+        if !more.is_empty() {
+            writeln!(out, "  {}", more.join(", "))?;
+        }
         if !seen.is_same_version {
             writeln!(out, "  has version {}, which does not fit this one", seen.version)?;
         }

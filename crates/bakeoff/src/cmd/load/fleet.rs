@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use ::fleet::{self, Dev, Fleet, Meant, Server, Told};
 use load::Attachments;
+use record::agents::{FleetSettings, OnLoss};
 use record::load::{LoadRecord, LoadSettings};
 use record::run::RunId;
 
-use crate::cmd::agent::{address, of_fleet};
+use crate::cmd::agent::{address, agent_label, of_fleet};
 use crate::exit::Exit;
 use crate::signals;
 
@@ -20,6 +21,16 @@ pub(crate) struct FleetOptions {
     /// server, bakeoff starts N agents on this machine for this load
     #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
+
+    /// With --fleet: if an agent or intervals are lost, the run is INVALID, or it is shown with its losses and not
+    /// judged
+    #[arg(long, value_name = "WHAT", requires = "fleet", default_value = "invalid", value_parser = ["invalid", "degraded"])]
+    on_loss: String,
+
+    /// With --nats: take only agents with this label (`bakeoff agent --label`); repeat for several, all of which
+    /// an agent must have
+    #[arg(long, value_name = "NAME=VALUE", requires = "fleet", value_parser = agent_label)]
+    place: Vec<(String, String)>,
 
     /// NATS server of the fleet: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another [default:
     /// `$NATS_URL`]
@@ -39,28 +50,33 @@ pub(crate) struct FleetOptions {
 type Collected = Box<dyn FnOnce(bool) -> Option<String>>;
 
 impl FleetOptions {
-    /// Number of agents; `None` without a fleet.
-    pub(super) fn agents(&self) -> Option<u32> {
-        self.fleet
+    /// The agents that are asked for; `None` without a fleet.
+    pub(crate) fn asked(&self) -> Option<FleetSettings> {
+        let on_loss = OnLoss::from_word(&self.on_loss).expect("one of its words");
+        let place = self.place.iter().cloned().collect();
+        self.fleet.map(|agents| FleetSettings { agents, on_loss, place })
     }
 
-    /// Plays the load with `agents` agents.
+    /// Plays the load with the agents that are asked for.
     ///
     /// - `on_told`: receives what the load tells, and lines for people.
     ///
     /// Also yields what lets the agents remove their files, to be called with whether the run is stored.
     pub(super) fn drive(
         &self,
-        agents: u32,
+        asked: FleetSettings,
         run: RunId,
         settings: &LoadSettings,
         with: &Attachments,
         on_told: &mut dyn FnMut(&Told<'_>),
     ) -> anyhow::Result<(LoadRecord, Collected)> {
-        let url = address(self.nats.as_deref())?;
+        let (url, agents) = (address(self.nats.as_deref())?, asked.agents);
+        if url.is_none() && !asked.place.is_empty() {
+            return Err(Exit::Usage.with("--place chooses among the agents of a NATS server: give --nats URL"));
+        }
         let fit = Fleet {
             server: &Server::new("nats://127.0.0.1", None, None).map_err(of_fleet)?,
-            agents,
+            asked,
             run: run.to_string(),
             words: crate::cmd::words(),
             meant: Meant {

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use fleet::{Dev, Fleet, FleetError, Meant, Server, Told};
 use load::LoadError;
+use record::agents::FleetSettings;
 use record::load::LoadRecord;
 use runner::{Event, Generator, Order, Release};
 
 use crate::cmd::agent::{address, of_fleet};
+use crate::exit::Exit;
 
 /// Time in which the agents of a NATS server answer, and least time before a start.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -36,8 +38,14 @@ pub(crate) struct NatsOptions {
 
 impl NatsOptions {
     /// Checks the address of the server.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        self.server().map(drop)
+    ///
+    /// - `fleet`: the agents that the plan asks for.
+    pub(super) fn check(&self, fleet: &FleetSettings) -> anyhow::Result<()> {
+        if self.server()?.is_none() && !fleet.place.is_empty() {
+            let text = "`place` in `[fleet]` chooses among the agents of a NATS server: give --nats URL";
+            return Err(Exit::Usage.with(text));
+        }
+        Ok(())
     }
 
     /// The fleet. Only a plan that has one meets an error of the address, which may be the environment's.
@@ -90,8 +98,7 @@ fn conduct(
     let Order { run, fleet, settings, stop } = *order;
     let fleet = Fleet {
         server,
-        of: fleet.clone(),
-        kind: Kind::Plan,
+        asked: fleet.clone(),
         run: run.to_string(),
         // A trial has no command line.
         words: Vec::new(),

@@ -1,0 +1,173 @@
+//! Agents as a load asks for them: by label, with weights, and with losses that are accepted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bakeoff_fleet::{self as fleet, Fleet, FleetError, Told, conduct};
+use load::{Event, Share, Stop};
+use record::agents::{FleetSettings, OnLoss};
+use record::load::LoadRecord;
+use record::verdict::Validity;
+use support::{Member, Nats, read, serve, words};
+
+/// Plays a load with the agents that are asked for; `on_interval` is called at each interval.
+fn play(
+    nats: &Nats,
+    (run, text): (&str, &str),
+    asked: &FleetSettings,
+    mut on_interval: impl FnMut(),
+) -> Result<LoadRecord, FleetError> {
+    let words = words(text);
+    let fleet = Fleet {
+        server: &nats.server(),
+        asked: asked.clone(),
+        run: run.to_owned(),
+        meant: read(&words).unwrap(),
+        words,
+        patience: Duration::from_secs(if run == "absent" { 1 } else { 10 }),
+        lead: Duration::from_millis(500),
+        stop: &Stop::new(),
+    };
+    let (record, spools) = conduct(&fleet, &mut |told| match told {
+        Told::Load(Event::Interval(_)) => on_interval(),
+        Told::Note(line) => eprintln!("conductor: {line}"),
+        Told::Load(_) => {}
+    })?;
+    spools.release();
+    Ok(record)
+}
+
+fn placed(agents: u32, place: &[(&str, &str)]) -> FleetSettings {
+    let place = place.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    FleetSettings { place: place.collect(), ..FleetSettings::of(agents) }
+}
+
+#[test]
+fn a_load_takes_the_agents_that_have_its_labels() {
+    let Some(nats) = Nats::start() else { return };
+    let start = |id, labels: &[_]| Member::start_as(nats.server(), id, labels, 1);
+    let _members = [
+        start("a1", &[("rack", "a")]),
+        start("a2", &[("rack", "b")]),
+        start("a3", &[("rack", "a"), ("kind", "gen")]),
+        start("a4", &[]),
+    ];
+    let text = "400 period 2 400 all";
+    let record = play(&nats, ("placed", text), &placed(2, &[("rack", "a")]), || {}).unwrap();
+    let taken: Vec<&str> = record.agents.iter().map(|agent| agent.agent.as_str()).collect();
+    assert_eq!(taken, ["a1", "a3"]);
+    assert_eq!(record.counts.planned, 160);
+    // What was asked for is not there: nothing else is taken, and the others are named.
+    let absent = play(&nats, ("absent", text), &placed(2, &[("rack", "a"), ("kind", "gen")]), || {});
+    let why = absent.unwrap_err().to_string();
+    assert!(why.contains("1 of 2 agents are ready"), "{why}");
+    assert!(why.contains("a1 lacks the label kind=gen") && why.contains("rack=b, not rack=a"), "{why}");
+}
+
+#[test]
+fn weights_share_out_the_events_of_one_machine() {
+    let Some(nats) = Nats::start() else { return };
+    let weights = [1, 4, 2];
+    let _members: Vec<Member> = (1..)
+        .zip(weights)
+        .map(|(n, weight)| Member::start_as(nats.server(), &format!("a{n}"), &[], weight))
+        .collect();
+    for (number, text) in
+        ["2100 poisson 9 700 all", "1500 ramp:500-2500 7 600 all", "closed period 7 5000 1001"]
+            .into_iter()
+            .enumerate()
+    {
+        let record = play(&nats, (&format!("w{number}"), text), &FleetSettings::of(3), || {}).unwrap();
+        let meant = read(&words(text)).unwrap();
+        let planned = |share: Share| {
+            load::planned(&meant.settings, &meant.recorded, share, meant.settings.time)
+        };
+        let whole = planned(Share::whole(&meant.settings)).unwrap_or(1_001);
+        assert_eq!(record.counts.planned, whole, "{text}");
+        assert_eq!(record.agents.iter().map(|agent| agent.counts.planned).sum::<u64>(), whole, "{text}");
+        for ((index, agent), weight) in (0..).zip(&record.agents).zip(weights) {
+            assert_eq!(agent.weight, weight);
+            let own = Share::weighted(index, &weights, &meant.settings).unwrap();
+            assert!(planned(own).is_none_or(|own| own == agent.counts.planned), "{text}: {agent:?}");
+            let part = whole as f64 * f64::from(weight) / 7.0;
+            assert!((agent.counts.planned as f64 - part).abs() <= 2.0, "{text}: {agent:?} of {part}");
+        }
+        for name in ["agents", "slices", "slice-sums", "clock-bound"] {
+            let check = record.verdict.checks.iter().find(|check| check.name == name).unwrap();
+            assert!(check.ok, "{text}: {check:?}");
+        }
+        let odd = record.verdict.failures().find(|check| check.name == "offered-rate");
+        assert!(odd.is_none(), "{text}: {odd:?}");
+    }
+    let few = play(&nats, ("few", "100 period 3 100 all"), &FleetSettings::of(3), || {});
+    let why = few.unwrap_err().to_string();
+    assert!(why.contains("by weight") && why.contains("--threads"), "{why}");
+}
+
+/// An agent that is a separate process: this test, started again.
+fn agent_process(nats: &Nats, id: &str, spool: &std::path::Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["an_agent_for_other_tests", "--exact", "--nocapture"]);
+    command.env("FLEET_URL", nats.url()).env("FLEET_ID", id).env("FLEET_SPOOL", spool);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn an_agent_for_other_tests() {
+    let Ok(url) = std::env::var("FLEET_URL") else { return };
+    let server = fleet::Server::new(&url, None, None).unwrap();
+    let spool = std::env::var_os("FLEET_SPOOL").unwrap();
+    serve(&server, &std::env::var("FLEET_ID").unwrap(), spool.into(), &Stop::new());
+}
+
+/// The unkind truth: the victim is killed in the middle, and its share is not given to the others.
+#[test]
+fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
+    let Some(nats) = Nats::start() else { return };
+    for (run, on_loss, state) in [
+        ("degraded", OnLoss::Degraded, Validity::Degraded),
+        ("invalid", OnLoss::Invalid, Validity::Invalid),
+    ] {
+        let spool = tempfile::tempdir().unwrap();
+        let mut victim = agent_process(&nats, "victim", spool.path());
+        let members: Vec<Member> =
+            (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+        let asked = FleetSettings { on_loss, place: BTreeMap::new(), agents: 3 };
+        let mut intervals = 0;
+        let record = play(&nats, (run, "900 jitter 3 1600 all"), &asked, || {
+            intervals += 1;
+            if intervals == 2 {
+                victim.kill().unwrap();
+            }
+        });
+        victim.wait().unwrap();
+        let record = record.unwrap();
+        let lost = record.agents.iter().find(|agent| agent.lost_at_s.is_some()).unwrap();
+        assert_eq!((lost.agent.as_str(), lost.counts.planned), ("victim", 480));
+        let known = lost.counts.planned - lost.counts.unfinished;
+        assert!(known > 0 && known < 480, "{lost:?}");
+        for other in record.agents.iter().filter(|agent| agent.lost_at_s.is_none()) {
+            assert_eq!((other.counts.planned, other.missing_slices.len()), (480, 0), "{other:?}");
+        }
+        // The machine of the test may be busy: only the checks of a fleet are this test's.
+        let of_others: Vec<_> =
+            record.verdict.failures().filter(|c| !["agents", "slices", "clock-bound"].contains(&c.name)).collect();
+        if of_others.is_empty() {
+            assert_eq!(record.verdict.state, state, "{:?}", record.verdict);
+        }
+        let check = |name: &str| record.verdict.checks.iter().find(|check| check.name == name).unwrap();
+        let told = &check("agents").text;
+        assert!(told.contains(&format!("{known} of its 480 planned events are known")), "{told}");
+        assert_eq!(check("clock-bound").ok, on_loss == OnLoss::Degraded, "{:?}", check("clock-bound"));
+        drop(members);
+    }
+}
