@@ -210,6 +210,37 @@ fn a_trial_that_loses_an_agent_is_invalid_and_names_it() {
     assert!(words.contains("is LOST") && words.contains("1 of 2 agents are ready"), "{words}");
 }
 
+/// The trial stands on the page and is named; no verdict rests on it.
+#[test]
+fn a_trial_whose_loss_is_accepted_is_degraded_and_named_on_the_page() {
+    let long = PLAN.replace("800ms", "2s").replace("blocks = 2", "blocks = 1");
+    let Some(lab) = lab(&long.replace("agents = 2", "agents = 2\non_loss = \"degraded\"")) else { return };
+    let dev = Dev::start(&lab);
+    let child = begun(&lab, &dev);
+    kill(dev.agents()[0], Signal::SIGKILL).unwrap();
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    let loads = loads(&lab);
+    assert_eq!(loads.len(), 1, "the other trial has too few agents: {}", ended.err);
+    assert_balanced(&loads[0]);
+    let words = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("is LOST: the run is degraded"), "{words}");
+    let checks = loads[0]["verdict"]["checks"].as_array().unwrap();
+    let is_lost = |check: &&Value| ["agents", "slices"].contains(&check["name"].as_str().unwrap());
+    if checks.iter().filter(|check| check["ok"] == false).any(|check| !is_lost(&check)) {
+        println!("not judged: this machine is too busy: {}", loads[0]["verdict"]);
+        return;
+    }
+    assert_eq!(loads[0]["verdict"]["state"], "degraded", "{}", loads[0]["verdict"]);
+    assert!(words.contains("degraded: 1 of 2 agents ran to the end: agent a"), "{words}");
+    assert!(words.contains("planned events are known"), "{words}");
+    assert!(lab.run(&["runs", "list"]).out.contains(" degraded "), "the list names it");
+    let page = lab.path("page.html");
+    let report = lab.run(&["report", "latest", "-o", page.to_str().unwrap()]);
+    assert_eq!(report.code, Some(0), "{}", report.err);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("Disturbed, degraded: 1 of 1 runs"), "the page names it");
+}
+
 #[test]
 fn a_bakeoff_whose_conductor_was_killed_is_resumed_with_the_same_agents() {
     let Some(lab) = lab(PLAN) else { return };
