@@ -2,6 +2,7 @@
 
 mod collect;
 mod gather;
+mod observers;
 pub(crate) mod office;
 mod play;
 pub(crate) mod recover;
@@ -33,16 +34,18 @@ pub fn conduct(
         runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
     let (record, conductor) = runtime.block_on(async {
         let client = fleet.server.connect(wire::CONDUCTOR).await?;
-        let mut conductor = Conductor { fleet, client, members: Vec::new() };
+        let mut conductor = Conductor { fleet, client, members: Vec::new(), observers: Vec::new() };
         conductor.gather().await?;
         let played = conductor.play(tell).await;
         let whole = match played {
             Ok(measured_from_ns) => {
                 conductor.collect(tell).await;
+                conductor.collect_observers(measured_from_ns, tell).await;
                 conductor.merged(measured_from_ns, tell)
             }
             Err(error) => {
                 conductor.stop_all().await;
+                conductor.stop_observers().await;
                 Err(error)
             }
         };

@@ -68,6 +68,9 @@ pub(crate) struct Hello {
     /// Weight of the agent's share.
     #[serde(default = "one")]
     pub(crate) weight: u32,
+    /// Whether the agent observes its machine and generates no load.
+    #[serde(default)]
+    pub(crate) observes: bool,
 }
 
 fn one() -> u32 {
@@ -91,6 +94,8 @@ pub(crate) enum Order {
     Clock,
     /// Build the data set and make the connections.
     Prepare(Plan),
+    /// Observe the machine during a load that others generate.
+    Watch(Watch),
     /// Begin at this time of the agent's clock, which is known to within `bound_ns`.
     Arm {
         run: String,
@@ -119,6 +124,35 @@ pub(crate) enum Order {
     Left,
 }
 
+/// The measured phase of a load, for an agent that observes its machine meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Watch {
+    /// Name of this order's work: that of the run, and a word that keeps its files apart.
+    pub(crate) run: String,
+    /// Time from the start of the load to the measured phase.
+    pub(crate) lead_ns: u64,
+    /// Length of the measured phase.
+    pub(crate) time_ns: u64,
+    /// Length of an interval.
+    pub(crate) interval_ns: u64,
+}
+
+/// The name of the work of an agent that observes the run.
+pub(crate) fn observed(run: &str) -> String {
+    format!("{run}-observed")
+}
+
+/// A number that an observing agent measured: a line of its file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Number {
+    /// Time since the beginning of the measured phase.
+    pub(crate) t_ms: i64,
+    pub(crate) name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) labels: String,
+    pub(crate) value: f64,
+}
+
 /// A file of a run in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -126,6 +160,7 @@ pub(crate) enum SpoolFile {
     Slices,
     End,
     Start,
+    Observed,
 }
 
 /// A run in a spool that no conductor has collected.

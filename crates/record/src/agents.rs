@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::counts::Counts;
 use crate::missing::Maybe;
 use crate::run::words;
+use crate::series::Sample;
 
 /// Consequence of a lost part of a fleet's load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +27,28 @@ pub struct FleetSettings {
     pub on_loss: OnLoss,
     /// Labels that an agent must have to be taken.
     pub place: BTreeMap<String, String>,
+    /// Number of agents that observe their machine during the load, such as that of the server.
+    pub observers: u32,
 }
 
 impl FleetSettings {
     /// A fleet of any agents, in which a loss makes the run INVALID.
     pub fn of(agents: u32) -> Self {
-        Self { agents, on_loss: OnLoss::Invalid, place: BTreeMap::new() }
+        Self { agents, on_loss: OnLoss::Invalid, place: BTreeMap::new(), observers: 0 }
     }
+}
+
+/// What an observing agent measured on its machine during the measured phase of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// Name of the agent.
+    pub agent: String,
+    /// Machine that the agent observed.
+    pub host: String,
+    /// Begin of the measured phase on this machine's clock.
+    pub measured_from_ns: u64,
+    /// Numbers over time, in milliseconds since the beginning of the measured phase.
+    pub numbers: Maybe<Vec<Sample>>,
 }
 
 /// Longest name and longest value of a label.

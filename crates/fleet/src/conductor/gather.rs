@@ -9,6 +9,7 @@ use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
 use record::printable::printable;
 
+use super::observers::observes;
 use super::office::{self, Conductor, Fleet, Member};
 use crate::clock::Offset;
 use crate::error::FleetError;
@@ -29,6 +30,7 @@ impl Conductor<'_> {
     /// Finds the agents, makes the stream, and brings every agent to the line.
     pub(super) async fn gather(&mut self) -> Result<(), FleetError> {
         let hellos = self.hellos().await?;
+        self.observers = self.chosen_observers(&hellos)?;
         let slices_max = received::slices_max(&self.fleet.meant.settings);
         for hello in self.chosen(hellos)? {
             let received = Received::new(slices_max)
@@ -48,9 +50,13 @@ impl Conductor<'_> {
         let weights: Vec<u32> = self.members.iter().map(|member| member.hello.weight).collect();
         self.fleet.check_threads(load::threads_min(&weights))?;
         self.make_stream().await?;
-        let prepared = self.prepare_all().await;
+        let prepared = match self.prepare_all().await {
+            Ok(()) => self.prepare_observers().await,
+            failed => failed,
+        };
         if prepared.is_err() {
             self.stop_all().await;
+            self.stop_observers().await;
             self.remove_stream().await;
         }
         prepared
@@ -61,6 +67,7 @@ impl Conductor<'_> {
         let Fleet { server, patience, stop, ref asked, .. } = *self.fleet;
         let is_enough = |found: &[Hello]| {
             found.iter().filter(|hello| unfit(hello, asked).is_none()).count() >= asked.agents as usize
+                && found.iter().filter(|hello| observes(hello)).count() >= asked.observers as usize
         };
         office::hellos(server, &self.client, patience, stop, &is_enough).await
     }
@@ -211,6 +218,9 @@ impl Conductor<'_> {
 /// Reason that an agent cannot take part; `None` if it can.
 fn unfit(hello: &Hello, asked: &FleetSettings) -> Option<String> {
     let agent = &hello.agent;
+    if hello.observes {
+        return Some(format!("{agent} observes"));
+    }
     if let Some(run) = &hello.busy {
         return Some(format!("{agent} is busy with {run}"));
     }
@@ -250,6 +260,7 @@ mod tests {
             epoch: String::new(),
             labels: labels(all),
             weight,
+            observes: false,
         };
         let asked = FleetSettings { place: labels(&[("rack", "a"), ("kind", "gen")]), ..FleetSettings::of(1) };
         let both = hello(&[("kind", "gen"), ("more", "x"), ("rack", "a")], 1);
@@ -260,6 +271,7 @@ mod tests {
             (hello(&[("rack", "a"), ("kind", "gen")], 0), "the weight 0"),
             (hello(&[("rack", "a"), ("kind", "gen")], 101), "the weight 101"),
             (Hello { busy: Some("r1".into()), ..both.clone() }, "busy with r1"),
+            (Hello { observes: true, ..both.clone() }, "a1 observes"),
             (Hello { version: "0".into(), ..both }, "has version 0"),
         ] {
             assert!(unfit(&found, &asked).is_some_and(|why| why.contains(says)), "{says}");

@@ -7,9 +7,10 @@ use async_nats::connection::State;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use load::Stop;
-use record::agents::FleetSettings;
+use record::agents::{FleetSettings, Watched};
 use record::clock::{Clock as _, Monotonic};
 
+use super::observers::Observer;
 use crate::clock::{self, Offset, PROBES, Trip};
 use crate::error::FleetError;
 use crate::meant::Meant;
@@ -52,6 +53,8 @@ pub enum Told<'a> {
     Load(&'a load::Event),
     /// A line for people.
     Note(String),
+    /// An observing agent's numbers, after the load.
+    Watched(&'a Watched),
 }
 
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&Told<'_>);
@@ -78,6 +81,7 @@ pub(super) struct Conductor<'a> {
     pub(super) fleet: &'a Fleet<'a>,
     pub(super) client: Client,
     pub(super) members: Vec<Member>,
+    pub(super) observers: Vec<Observer>,
 }
 
 impl Fleet<'_> {
@@ -131,6 +135,8 @@ pub struct Spools {
     run: String,
     /// Agents of which everything has arrived: the one to ask, and the owner of the spool if it is another.
     complete: Vec<(String, Option<String>)>,
+    /// Observing agents whose numbers have arrived.
+    observers: Vec<String>,
 }
 
 impl std::fmt::Debug for Spools {
@@ -143,16 +149,23 @@ impl Spools {
     pub(super) fn new(runtime: tokio::runtime::Runtime, conductor: Conductor<'_>) -> Self {
         let complete = conductor.members.iter().filter(|member| member.received.is_complete());
         let complete = complete.map(Member::asked).collect();
-        Self { runtime, run: conductor.fleet.run.clone(), client: conductor.client, complete }
+        let observers = conductor.observers.iter().filter(|observer| observer.is_collected);
+        let observers = observers.map(|observer| observer.hello.agent.clone()).collect();
+        Self { runtime, observers, run: conductor.fleet.run.clone(), client: conductor.client, complete }
     }
 
     /// Lets the agents remove what has arrived whole.
     pub fn release(self) {
-        let Self { runtime, client, run, complete } = self;
+        let Self { runtime, client, run, complete, observers } = self;
         runtime.block_on(async {
             // One that does not answer keeps its files, and tells of them when it starts again.
             let taken = complete.iter().map(|(agent, owner)| {
                 let order = Order::Taken { run: run.clone(), owner: owner.clone() };
+                ask_bytes(&client, agent, None, order)
+            });
+            join_all(taken).await;
+            let taken = observers.iter().map(|agent| {
+                let order = Order::Taken { run: wire::observed(&run), owner: None };
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;

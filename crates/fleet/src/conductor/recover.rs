@@ -104,7 +104,8 @@ pub fn recover(
         lead: Duration::ZERO,
         stop,
     };
-    let mut conductor = Conductor { fleet: &fleet, client, members: members(&fleet, &dealt, &found)? };
+    let members = members(&fleet, &dealt, &found)?;
+    let mut conductor = Conductor { fleet: &fleet, client, members, observers: Vec::new() };
     let record = runtime.block_on(async {
         let clocks = clocks(&conductor.client, &found).await;
         for index in 0..conductor.members.len() {
@@ -229,6 +230,7 @@ fn members(fleet: &Fleet<'_>, dealt: &Dealt, found: &[Found]) -> Result<Vec<Memb
             epoch: String::new(),
             labels: BTreeMap::new(),
             weight: dealt.weight(index),
+            observes: false,
         };
         Ok(Member {
             via: found.map(|f| f.via.agent.clone()).filter(|via| *via != hello.agent),
