@@ -28,14 +28,15 @@ pub struct Dev {
 }
 
 impl Dev {
-    /// Starts the server and `agents` agents.
+    /// Starts the server and `agents` agents that generate load.
     ///
+    /// - `observers`: agents that observe this machine.
     /// - `program`: the program; its command `agent` is an agent.
     ///
     /// # Errors
     ///
     /// There is no `nats-server`, or a program does not start.
-    pub fn start(program: &Path, agents: u32) -> Result<Self, FleetError> {
+    pub fn start(program: &Path, agents: u32, observers: u32) -> Result<Self, FleetError> {
         let nats = find().ok_or_else(|| FleetError::Program {
             program: "nats-server".to_owned(),
             text: "it is not installed: `apt-get install nats-server`, or see https://nats.io/download"
@@ -71,10 +72,11 @@ impl Dev {
         let mut dev = Self { server, agents: Vec::new(), url: String::new(), dir };
         let address = dev.address(&nats, &log)?;
         dev.url = format!("nats://fleet:{password}@{address}");
-        for number in 1..=agents {
-            let id = format!("a{number}");
+        let loads = (1..=agents).map(|number| (format!("a{number}"), "load"));
+        let observes = (1..=observers).map(|number| (format!("o{number}"), "observe"));
+        for (id, role) in loads.chain(observes) {
             let agent = Command::new(program)
-                .args(["agent", "--until-eof", "--id", &id, "--spool"])
+                .args(["agent", "--until-eof", "--id", &id, "--role", role, "--spool"])
                 .arg(dev.dir.path().join("spool"))
                 .env("NATS_URL", &dev.url)
                 .stdin(Stdio::piped())

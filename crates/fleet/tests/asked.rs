@@ -8,23 +8,43 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bakeoff_fleet::{self as fleet, Fleet, FleetError, Told, conduct};
 use load::{Event, Share, Stop};
-use record::agents::{FleetSettings, OnLoss};
+use record::agents::{FleetSettings, OnLoss, Watched};
+use record::clock::{Clock as _, Monotonic};
 use record::load::LoadRecord;
+use record::series::Sample;
 use record::verdict::Validity;
 use support::{Member, Nats, read, serve, words};
 
 /// Plays a load with the agents that are asked for; `on_interval` is called at each interval.
 fn play(
     nats: &Nats,
+    words: (&str, &str),
+    asked: &FleetSettings,
+    on_interval: impl FnMut(),
+) -> Result<LoadRecord, FleetError> {
+    conducted(nats, words, asked, on_interval, &mut |_| {})
+}
+
+fn play_and_tell(
+    nats: &Nats,
+    words: (&str, &str),
+    asked: &FleetSettings,
+    on_watched: &mut dyn FnMut(&Watched),
+) -> Result<LoadRecord, FleetError> {
+    conducted(nats, words, asked, || {}, on_watched)
+}
+
+fn conducted(
+    nats: &Nats,
     (run, text): (&str, &str),
     asked: &FleetSettings,
     mut on_interval: impl FnMut(),
+    on_watched: &mut dyn FnMut(&Watched),
 ) -> Result<LoadRecord, FleetError> {
     let words = words(text);
     let fleet = Fleet {
@@ -40,6 +60,7 @@ fn play(
     let (record, spools) = conduct(&fleet, &mut |told| match told {
         Told::Load(Event::Interval(_)) => on_interval(),
         Told::Note(line) => eprintln!("conductor: {line}"),
+        Told::Watched(watched) => on_watched(watched),
         Told::Load(_) => {}
     })?;
     spools.release();
@@ -141,7 +162,7 @@ fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
         let mut victim = agent_process(&nats, "victim", spool.path());
         let members: Vec<Member> =
             (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
-        let asked = FleetSettings { on_loss, place: BTreeMap::new(), agents: 3 };
+        let asked = FleetSettings { on_loss, ..FleetSettings::of(3) };
         let mut intervals = 0;
         let record = play(&nats, (run, "900 jitter 3 1600 all"), &asked, || {
             intervals += 1;
@@ -170,4 +191,81 @@ fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
         assert_eq!(check("clock-bound").ok, on_loss == OnLoss::Degraded, "{:?}", check("clock-bound"));
         drop(members);
     }
+}
+
+/// Observes in vain until its window ends: a number at each of its ends.
+fn window(window: &fleet::Window, stop: &Stop) -> Result<Vec<Sample>, String> {
+    let end_ns = |at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns());
+    while end_ns(window.until_ns) > 0 && !stop.is_requested() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let sample = |t_ms: i64, value: f64| Sample {
+        t_ms,
+        host: "".into(),
+        name: "cpu_not_idle_ratio".into(),
+        labels: "cpu=1".into(),
+        value,
+    };
+    let length_ms = i64::try_from((window.until_ns - window.from_ns) / 1_000_000).unwrap();
+    Ok(vec![sample(0, 0.25), sample(length_ms, f64::NAN), sample(length_ms, 0.5)])
+}
+
+#[test]
+fn an_observing_agent_has_the_measured_phase_as_its_window_and_takes_no_share() {
+    let Some(nats) = Nats::start_with_password() else { return };
+    let _members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let observer = Member::observing(nats.server(), "o1", &window);
+    let asked = FleetSettings { observers: 1, ..FleetSettings::of(2) };
+    let mut told = Vec::new();
+    let record = play_and_tell(&nats, ("watched", "400 period 2 600 all"), &asked, &mut |watched| {
+        told.push(watched.clone());
+    })
+    .unwrap();
+    assert_eq!((record.agents.len(), record.counts.planned), (2, 240));
+    assert_eq!(told.len(), 1);
+    let Watched { agent, host, measured_from_ns, numbers } = &told[0];
+    assert_eq!((agent.as_str(), host.as_str()), ("o1", "here"));
+    assert!(*measured_from_ns > 0);
+    let numbers: Vec<(i64, f64)> = numbers.as_ref().unwrap().iter().map(|s| (s.t_ms, s.value)).collect();
+    assert_eq!(numbers, [(0, 0.25), (600, 0.5)], "a value that is no number is left out");
+    assert!(told[0].numbers.as_ref().unwrap().iter().all(|s| &*s.host == "here" && &*s.labels == "cpu=1"));
+    assert!(observer.kept().is_empty(), "what was taken is removed");
+    // It does not take part in a load, and the load says what lacks.
+    let few = FleetSettings { observers: 2, ..FleetSettings::of(2) };
+    let why = play(&nats, ("absent", "400 period 2 600 all"), &few, || {}).unwrap_err().to_string();
+    assert!(why.contains("1 of 2 observers are ready"), "{why}");
+    let many = play(&nats, ("absent", "400 period 3 600 all"), &FleetSettings::of(3), || {});
+    let why = many.unwrap_err().to_string();
+    assert!(why.contains("2 of 3 agents are ready (o1 observes)"), "{why}");
+}
+
+/// The unkind truth: the observer dies in the middle. The load is whole, and the numbers are missing by name.
+#[test]
+fn an_observer_that_is_lost_costs_its_numbers_and_not_the_load() {
+    let Some(nats) = Nats::start_with_password() else { return };
+    let _member = Member::start(nats.server(), "a1");
+    fn fails(_: &fleet::Window, _: &Stop) -> Result<Vec<Sample>, String> {
+        Err("no instruments".to_owned())
+    }
+    let _observer = Member::observing(nats.server(), "o1", &fails);
+    let asked = FleetSettings { observers: 1, ..FleetSettings::of(1) };
+    let mut told = Vec::new();
+    let record = play_and_tell(&nats, ("unwatched", "400 period 2 600 all"), &asked, &mut |watched| {
+        told.push(watched.clone());
+    })
+    .unwrap();
+    assert_eq!(record.counts.planned, 240);
+    assert!(record.verdict.checks.iter().find(|check| check.name == "agents").unwrap().ok);
+    let why = told[0].numbers.as_ref().unwrap_err();
+    assert!(why.reason.contains("did not end its observation"), "{why}");
+}
+
+#[test]
+fn without_credentials_nothing_is_observed() {
+    let Some(nats) = Nats::start() else { return };
+    let _member = Member::start(nats.server(), "a1");
+    let _observer = Member::observing(nats.server(), "o1", &window);
+    let asked = FleetSettings { observers: 1, ..FleetSettings::of(1) };
+    let why = play(&nats, ("anyone", "400 period 2 600 all"), &asked, || {}).unwrap_err().to_string();
+    assert!(why.contains("without credentials, an agent observes nothing"), "{why}");
 }

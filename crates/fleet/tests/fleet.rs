@@ -48,7 +48,7 @@ fn conducted(
         Told::Load(Event::Interval(_)) => on_interval(&stop),
         Told::Load(Event::IntervalClosed(closed)) => slices.extend_from_slice(closed),
         Told::Note(line) => eprintln!("conductor: {line}"),
-        Told::Load(_) => {}
+        Told::Load(_) | Told::Watched(_) => {}
     });
     (record, slices)
 }
@@ -236,6 +236,7 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
         weight: 1,
         spool,
         read: &|words, _| read(words),
+        observe: None,
         stop: &stop,
         on_ready: &|| {},
     };

@@ -178,8 +178,9 @@ impl<'a> Reader<'a> {
         let agents = self.take(section, "agents", whole);
         let on_loss = self.take(section, "on_loss", OnLoss::from_word);
         let place = self.list(section, "place");
+        let observers = self.take(section, "observers", whole);
         self.finish(section);
-        Some(ParsedFleet { agents: agents?, on_loss, place })
+        Some(ParsedFleet { agents: agents?, on_loss, place, observers })
     }
 
     fn server(&mut self, mut section: Section<'a>) -> ParsedServer {

@@ -128,6 +128,9 @@ fn fleet(fleet: &FleetSettings) -> String {
         let labels = fleet.place.iter().map(|(name, value)| quoted(&format!("{name}={value}")));
         line(&mut out, "place", &format!("[{}]", labels.collect::<Vec<_>>().join(", ")));
     }
+    if fleet.observers > 0 {
+        line(&mut out, "observers", &fleet.observers.to_string());
+    }
     out
 }
 

@@ -120,6 +120,13 @@ pub(crate) const TABLES: &[Table] = &[
                 "[\"rack=a\"]",
                 "labels of the agents that are taken: `NAME=VALUE` as in `bakeoff agent --label`, all of them",
             ),
+            key(
+                "observers",
+                whole(0, 100),
+                Need::Default("0"),
+                "1",
+                "number of agents that observe their machine, such as the server's: `bakeoff agent --role observe`",
+            ),
         ],
     },
     Table {

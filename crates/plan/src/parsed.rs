@@ -155,6 +155,7 @@ pub(crate) struct ParsedFleet {
     pub(crate) agents: Located<u32>,
     pub(crate) on_loss: Option<Located<OnLoss>>,
     pub(crate) place: Option<Located<Vec<String>>>,
+    pub(crate) observers: Option<Located<u32>>,
 }
 
 /// A plan as written.

@@ -387,6 +387,9 @@ fn measure(
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let order = (header.id, &settings, *stop);
         let generated = generator::generate(generator.as_deref(), fleet.as_ref(), order, &mut |event| {
+            if let Event::Watched(watched) = event {
+                spooled.add_watched(watched);
+            }
             if let Event::Load(told) = event {
                 meter.follow(told);
                 surroundings.follow(told);
@@ -408,6 +411,7 @@ fn measure(
         generated
     });
     journaled?;
+    missing.extend(spooled.take_missing());
     let spool = spooled.end();
     let resources = used.end((host, anchor), &mut series, &mut missing);
     let server_cpu = meter.end();

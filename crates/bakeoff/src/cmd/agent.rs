@@ -8,9 +8,17 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use fleet::{Agent, FleetError, ReadWords, Server};
+use fleet::{Agent, FleetError, Observing, ReadWords, Server, Window};
+use load::Stop;
+use record::series::Sample;
+use runner::Beside;
 
+use crate::cmd::record::Observed;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::{confine, signals};
@@ -35,6 +43,14 @@ pub(crate) struct Args {
     /// Name of this agent: letters, digits, - and _ [default: the host's name and the process]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
+
+    /// Generate load, or observe this machine, such as the server's, during the loads of others
+    #[arg(long, value_name = "WHAT", default_value = "load", value_parser = ["load", "observe"])]
+    role: String,
+
+    /// With --role observe: instruments, separated by commas
+    #[arg(long, value_name = "WHAT", default_value = "all", value_parser = crate::cmd::record::observed)]
+    observe: Observed,
 
     /// Label of this agent, by which `--place` and `place` in a plan choose; `host` is the host's name
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = agent_label)]
@@ -82,6 +98,8 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
         state.ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?.join("agent")
     };
     signals::stop_on_interrupt()?;
+    // Its thread keeps the rights that instruments need.
+    let observe = if args.role == "observe" { Some(observing(&args.observe)?) } else { None };
     confine::after_setup_of_load();
     if args.until_eof {
         std::thread::Builder::new().name("eof".into()).spawn(|| {
@@ -94,12 +112,47 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     labels.entry("host".to_owned()).or_insert_with(|| host.clone());
     let weight = args.weight;
-    let agent =
-        Agent { server: &server, spool, id, host, labels, weight, read, stop: &signals::STOP, on_ready };
+    let stop = &signals::STOP;
+    let agent = Agent { server: &server, spool, id, host, labels, weight, read, observe, stop, on_ready };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)
 }
+
+/// A window to observe, with the place for its numbers.
+type Watch = (Window, Arc<AtomicBool>, SyncSender<Vec<Sample>>);
+
+/// Opens the instruments on a thread, which observes the windows that it is given.
+fn observing(observed: &Observed) -> anyhow::Result<&'static Observing> {
+    let (sender, windows) = sync_channel::<Watch>(1);
+    let kinds = observed.0.clone();
+    let body = move || {
+        let mut beside = Beside::new(true).with(&kinds);
+        for (Window { from_ns, until_ns, interval }, is_over, place) in windows {
+            let is_over = || is_over.load(Ordering::Relaxed);
+            // The agent no longer waits if it ends.
+            let _ = place.send(runner::watch(&mut beside, (from_ns, until_ns), interval, &is_over));
+        }
+    };
+    std::thread::Builder::new().name("instruments".into()).spawn(body)?;
+    let sender = Mutex::new(sender);
+    Ok(Box::leak(Box::new(move |window: &Window, stop: &Stop| {
+        let gone = || "the thread of the instruments has ended".to_owned();
+        let (is_over, (place, numbers)) = (Arc::new(AtomicBool::new(false)), sync_channel(1));
+        let sent = sender.lock().map_err(|_| gone())?.send((*window, Arc::clone(&is_over), place));
+        sent.map_err(|_| gone())?;
+        loop {
+            match numbers.recv_timeout(LOOK) {
+                Ok(numbers) => return Ok(numbers),
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+                Err(RecvTimeoutError::Timeout) => is_over.store(stop.is_requested(), Ordering::Relaxed),
+            }
+        }
+    })))
+}
+
+/// Interval at which a stop is passed on to the instruments.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A label of an agent.
 pub(crate) fn agent_label(text: &str) -> Result<(String, String), String> {

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use archive::event_log::EventLog;
 use archive::{RunWriter, Spool, whole_file};
 use load::Control;
-use record::agents::FleetSettings;
+use record::agents::{FleetSettings, Watched};
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::histogram::CensoredHistogram;
@@ -246,6 +246,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut viewed = archive.as_ref().map(|archive| live::of_load(archive, header.id, &settings));
     let record = drive(args, header.id, &settings, &with, &mut |told| match told {
         Told::Note(line) => screen.line(line),
+        Told::Watched(watched) => spooled.add_watched(watched),
         Told::Load(event) => {
             spooled.follow(event);
             drop_rights(event);
@@ -259,6 +260,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     });
     drop(viewed);
+    let unwatched = spooled.take_missing();
     let spool = spooled.end();
     let mut screen = screen.finish();
     // The writer of the log ends when its last sender is dropped.
@@ -276,7 +278,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         record.verdict.add(throttled.check());
     }
     // An instrument knows its losses when all of its data is taken.
-    let instruments = beside.take_instruments();
+    let mut instruments = beside.take_instruments();
+    instruments.missing.extend(unwatched);
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
     }
@@ -331,6 +334,8 @@ enum Told<'a> {
     Load(&'a load::Event),
     #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet has notes"))]
     Note(&'a str),
+    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet has observers"))]
+    Watched(&'a Watched),
 }
 
 /// To be called with whether the run is stored: only then may the agents of a fleet remove what they keep.
@@ -351,6 +356,7 @@ fn drive(
         return args.fleet.drive(asked, run, settings, with, &mut |told| match told {
             ::fleet::Told::Load(event) => on_told(Told::Load(event)),
             ::fleet::Told::Note(line) => on_told(Told::Note(line)),
+            ::fleet::Told::Watched(watched) => on_told(Told::Watched(watched)),
         });
     }
     let record = load::run_with(settings, with, &signals::STOP, &mut |event| on_told(Told::Load(event)));

@@ -335,7 +335,7 @@ impl Progress {
             }
             Event::Note(text) => self.screen.line(&format!("note: {text}")),
             Event::Doing(what) => self.screen.parts(what, 1),
-            Event::Trial(_) | Event::Series { .. } | Event::Load(_) => {}
+            Event::Trial(_) | Event::Series { .. } | Event::Load(_) | Event::Watched(_) => {}
             Event::Ended { trial, state, reason, done, trials } => {
                 self.screen.line(&ended(trial, *state, *reason, *done, *trials));
                 self.screen.at((*done).into());

@@ -8,7 +8,7 @@ use record::clock::{Clock as _, Monotonic};
 use record::missing::{Maybe, Missing};
 use record::series::Sample;
 
-use super::office::{self, Conductor, Tell, Told};
+use super::office::{self, Conductor, Observer, Tell, Told};
 use crate::clock::Offset;
 use crate::error::FleetError;
 use crate::received::MESSAGE_BYTES_MAX;
@@ -19,14 +19,6 @@ const TRIES: u32 = 20;
 /// Attempts that an order without an answer counts for: it has waited as long.
 const NO_ANSWER_COUNTS: u32 = 8;
 const AGAIN: Duration = Duration::from_millis(250);
-
-/// An agent that observes its machine.
-#[derive(Debug)]
-pub(super) struct Observer {
-    pub(super) hello: Hello,
-    pub(super) before: Option<Offset>,
-    pub(super) is_collected: bool,
-}
 
 /// Whether an agent can observe its machine now.
 pub(super) fn observes(hello: &Hello) -> bool {

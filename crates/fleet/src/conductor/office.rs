@@ -10,7 +10,6 @@ use load::Stop;
 use record::agents::{FleetSettings, Watched};
 use record::clock::{Clock as _, Monotonic};
 
-use super::observers::Observer;
 use crate::clock::{self, Offset, PROBES, Trip};
 use crate::error::FleetError;
 use crate::meant::Meant;
@@ -74,6 +73,14 @@ pub(super) struct Member {
     pub(super) lost_ns: Option<u64>,
     /// Reason of its failure.
     pub(super) failed: Option<String>,
+}
+
+/// An agent that observes its machine.
+#[derive(Debug)]
+pub(super) struct Observer {
+    pub(super) hello: Hello,
+    pub(super) before: Option<Offset>,
+    pub(super) is_collected: bool,
 }
 
 /// A conductor with its connection.

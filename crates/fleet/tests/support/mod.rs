@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bakeoff_fleet::{self as fleet, Agent, Meant, Server};
+use bakeoff_fleet::{self as fleet, Agent, Meant, Observing, Server};
 use load::Stop;
 use record::load::rules::default_workload;
 use record::load::{
@@ -126,10 +126,19 @@ impl Member {
         labels: &[(&'static str, &'static str)],
         weight: u32,
     ) -> Self {
+        Self::start_with(server, id, Traits { labels: labels.to_vec(), weight, observe: None })
+    }
+
+    /// An agent that observes.
+    pub(crate) fn observing(server: Server, id: &str, observe: &'static Observing) -> Self {
+        Self::start_with(server, id, Traits { labels: Vec::new(), weight: 1, observe: Some(observe) })
+    }
+
+    fn start_with(server: Server, id: &str, traits: Traits) -> Self {
         let spool = tempfile::tempdir().unwrap();
-        let (folder, name, labels) = (spool.path().to_owned(), id.to_owned(), labels.to_vec());
+        let (folder, name) = (spool.path().to_owned(), id.to_owned());
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
-        let thread = thread::spawn(move || serve_as(&server, &name, (&labels, weight), folder, stop));
+        let thread = thread::spawn(move || serve_with(&server, &name, traits, folder, stop));
         Self { stop, id: id.to_owned(), thread: Some(thread), spool }
     }
 
@@ -161,27 +170,29 @@ impl Drop for Member {
     }
 }
 
-/// Serves as an agent until `stop`.
-pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
-    serve_as(server, id, (&[], 1), spool, stop);
+/// Traits of an agent.
+struct Traits {
+    labels: Vec<(&'static str, &'static str)>,
+    weight: u32,
+    observe: Option<&'static Observing>,
 }
 
-fn serve_as(
-    server: &Server,
-    id: &str,
-    (labels, weight): (&[(&str, &str)], u32),
-    spool: PathBuf,
-    stop: &Stop,
-) {
-    let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+/// Serves as an agent until `stop`.
+pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
+    serve_with(server, id, Traits { labels: Vec::new(), weight: 1, observe: None }, spool, stop);
+}
+
+fn serve_with(server: &Server, id: &str, traits: Traits, spool: PathBuf, stop: &Stop) {
+    let labels = traits.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let agent = Agent {
         server,
         id: id.into(),
         host: "here".into(),
         labels: labels.collect(),
-        weight,
+        weight: traits.weight,
         spool,
         read: &|words, _| read(words),
+        observe: traits.observe,
         stop,
         on_ready: &|| {},
     };

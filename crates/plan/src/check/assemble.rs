@@ -95,6 +95,7 @@ fn fleet(parsed: ParsedFleet) -> Option<FleetSettings> {
     Some(FleetSettings {
         agents: parsed.agents.value,
         on_loss: parsed.on_loss?.value,
+        observers: parsed.observers?.value,
         place: labels.iter().map(|text| label(text)).collect::<Option<_>>()?,
     })
 }

@@ -32,6 +32,11 @@ pub(crate) struct FleetOptions {
     #[arg(long, value_name = "NAME=VALUE", requires = "fleet", value_parser = agent_label)]
     place: Vec<(String, String)>,
 
+    /// Also N agents that observe their machines during the measured phase (`bakeoff agent --role observe`): their
+    /// numbers over time are in the run, with the host's name
+    #[arg(long, value_name = "N", requires = "fleet", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    observers: u32,
+
     /// NATS server of the fleet: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another [default:
     /// `$NATS_URL`]
     #[arg(long, value_name = "URL", requires = "fleet")]
@@ -54,7 +59,7 @@ impl FleetOptions {
     pub(crate) fn asked(&self) -> Option<FleetSettings> {
         let on_loss = OnLoss::from_word(&self.on_loss).expect("one of its words");
         let place = self.place.iter().cloned().collect();
-        self.fleet.map(|agents| FleetSettings { agents, on_loss, place })
+        self.fleet.map(|agents| FleetSettings { agents, on_loss, place, observers: self.observers })
     }
 
     /// Plays the load with the agents that are asked for.
@@ -70,7 +75,8 @@ impl FleetOptions {
         with: &Attachments,
         on_told: &mut dyn FnMut(&Told<'_>),
     ) -> anyhow::Result<(LoadRecord, Collected)> {
-        let (url, agents) = (address(self.nats.as_deref())?, asked.agents);
+        let url = address(self.nats.as_deref())?;
+        let (agents, observers) = (asked.agents, asked.observers);
         if url.is_none() && !asked.place.is_empty() {
             return Err(Exit::Usage.with("--place chooses among the agents of a NATS server: give --nats URL"));
         }
@@ -91,7 +97,7 @@ impl FleetOptions {
         // A fleet of this load's own ends with it.
         let mut own = match &url {
             Some(_) => None,
-            None => Some(Dev::start(&std::env::current_exe()?, agents).map_err(of_fleet)?),
+            None => Some(Dev::start(&std::env::current_exe()?, agents, observers).map_err(of_fleet)?),
         };
         // Its agents are on their way.
         let patience = if own.is_some() { Duration::from_secs(30) } else { fit.patience };

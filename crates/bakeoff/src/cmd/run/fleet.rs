@@ -78,7 +78,7 @@ impl Generator for OfTrials {
         }
         let program =
             std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
-        let own = Dev::start(&program, order.fleet.agents).map_err(of_trial)?;
+        let own = Dev::start(&program, order.fleet.agents, order.fleet.observers).map_err(of_trial)?;
         let server = Server::new(own.url(), None, None).map_err(of_trial)?;
         let (record, release) = conduct(&server, order, (OWN_PATIENCE, OWN_LEAD), on_event)?;
         let release = move || {
@@ -110,6 +110,7 @@ fn conduct(
     let (record, spools) = fleet::conduct(&fleet, &mut |told| match told {
         Told::Load(event) => on_event(&Event::Load(event)),
         Told::Note(text) => on_event(&Event::Note(text)),
+        Told::Watched(watched) => on_event(&Event::Watched(watched)),
     })
     .map_err(of_trial)?;
     Ok((record, Box::new(move || spools.release())))
