@@ -129,6 +129,36 @@ fn the_instruments_of_a_trial_watch_its_measured_phase() {
     }
 }
 
+/// Here, the observer's machine is the conductor's: its numbers have the agent's name too.
+#[test]
+fn an_observer_puts_the_numbers_of_its_machine_into_the_run() {
+    let plan = PLAN.replace("agents = 2", "agents = 2\nobservers = 1").replace("blocks = 2", "blocks = 1");
+    let Some(lab) = lab(&plan) else { return };
+    let ended = run(&lab);
+    assert!(matches!(ended.code, Some(0 | 3)), "{}{}", ended.out, ended.err);
+    let archive = archive::Archive::open(&lab.path("archive")).unwrap();
+    let ids = fs::read_dir(lab.path("archive/runs")).unwrap().flatten().map(|run| run.file_name());
+    let ids: Vec<String> = ids.map(|name| name.into_string().unwrap()).collect();
+    let ids: Vec<&String> = ids.iter().filter(|name| !name.starts_with('.')).collect();
+    assert_eq!(ids.len(), 2, "{}", ended.err);
+    for id in ids {
+        let run = archive.run(id.parse().unwrap()).unwrap();
+        let load = run.load.as_ref().unwrap();
+        assert_eq!(load.agents.len(), 2, "an observer has no share");
+        let from_ns = load.measured_from_ns - run.header.anchor.monotonic_ns;
+        let from_ms = i64::try_from(from_ns / 1_000_000).unwrap();
+        let watched: Vec<_> = run.series.iter().filter(|sample| sample.host.ends_with(" (o1)")).collect();
+        let of_cpu = watched.iter().filter(|sample| &*sample.name == "cpu_not_idle_ratio");
+        let times: Vec<i64> = of_cpu.map(|sample| sample.t_ms - from_ms).collect();
+        // The clocks are one, and a busy machine may read late.
+        assert!(!times.is_empty(), "{:?}", run.instruments.missing);
+        assert!(times.iter().all(|t_ms| (1..2_000).contains(t_ms)), "{times:?}");
+        let names: std::collections::BTreeSet<&str> = watched.iter().map(|sample| &*sample.name).collect();
+        assert!(names.len() > 10, "several instruments have numbers: {names:?}");
+    }
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
+
 /// A NATS server and two agents.
 struct Dev {
     child: Child,

@@ -31,6 +31,8 @@ pub struct Seen {
     pub labels: BTreeMap<String, String>,
     /// Weight of its share of a load.
     pub weight: u32,
+    /// Whether it observes its machine and generates no load.
+    pub observes: bool,
     /// The run that it plays.
     pub busy: Option<String>,
     /// The other clock less ours, and the bound of the error, in nanoseconds; `None` if it could not be read.
@@ -81,7 +83,7 @@ async fn seen(client: &async_nats::Client, hello: &Hello) -> Seen {
         Ok(_) => (Err("an answer to another order".to_owned()), 0),
         Err(error) => (Err(error.to_string()), 0),
     };
-    let Hello { agent, host, version, cpus, busy, epoch: _, labels, weight } = hello.clone();
+    let Hello { agent, host, version, cpus, busy, epoch: _, labels, weight, observes } = hello.clone();
     Seen {
         agent,
         host,
@@ -90,6 +92,7 @@ async fn seen(client: &async_nats::Client, hello: &Hello) -> Seen {
         cpus,
         labels,
         weight,
+        observes,
         busy,
         clock,
         left,

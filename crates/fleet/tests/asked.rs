@@ -239,14 +239,15 @@ fn an_observing_agent_has_the_measured_phase_as_its_window_and_takes_no_share() 
     assert!(why.contains("2 of 3 agents are ready (o1 observes)"), "{why}");
 }
 
-/// The unkind truth: the observer dies in the middle. The load is whole, and the numbers are missing by name.
+fn fails(_: &fleet::Window, _: &Stop) -> Result<Vec<Sample>, String> {
+    Err("no instruments".to_owned())
+}
+
+/// The unkind truth: the instruments fail. The load is whole, and the numbers are missing, with the reason.
 #[test]
-fn an_observer_that_is_lost_costs_its_numbers_and_not_the_load() {
+fn an_observer_that_fails_costs_its_numbers_and_not_the_load() {
     let Some(nats) = Nats::start_with_password() else { return };
     let _member = Member::start(nats.server(), "a1");
-    fn fails(_: &fleet::Window, _: &Stop) -> Result<Vec<Sample>, String> {
-        Err("no instruments".to_owned())
-    }
     let _observer = Member::observing(nats.server(), "o1", &fails);
     let asked = FleetSettings { observers: 1, ..FleetSettings::of(1) };
     let mut told = Vec::new();

@@ -77,6 +77,7 @@ fn document(seen: &Seen) -> Value {
         "cpus": seen.cpus,
         "labels": seen.labels,
         "weight": seen.weight,
+        "role": if seen.observes { "observe" } else { "load" },
         "run": seen.busy,
         "clock": seen.clock.map(|(offset_ns, bound_ns)| json!({"offset_ns": offset_ns, "bound_ns": bound_ns})),
         "left": seen.left.as_ref().ok().map(|all| all.iter().map(left).collect::<Vec<_>>()),
@@ -103,6 +104,7 @@ fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) ->
         let labels = seen.labels.iter().filter(|(name, value)| *name != "host" || **value != seen.host);
         let mut more: Vec<String> =
             labels.map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
+        more.extend(seen.observes.then(|| "observes".to_owned()));
         more.extend((seen.weight != 1).then(|| format!("weight {}", seen.weight)));
         if !more.is_empty() {
             writeln!(out, "  {}", more.join(", "))?;
