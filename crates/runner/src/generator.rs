@@ -26,7 +26,8 @@ pub struct Order<'a> {
 
 /// A fleet that generates the load of trials.
 pub trait Generator: std::fmt::Debug + Send + Sync {
-    /// Generates the load of a trial, and tells of it by [`Event::Load`] and [`Event::Note`].
+    /// Generates the load of a trial, and tells of it by [`Event::Load`], [`Event::Note`] and
+    /// [`Event::Watched`].
     ///
     /// # Errors
     ///
