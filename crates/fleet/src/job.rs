@@ -132,7 +132,7 @@ impl Job {
                 (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
             let order = order.clone();
             move || {
-                let watched = watched(&order, (&line, &stop), observe, &folder, &told);
+                let watched = watched(&order, (&line, &*stop), observe, &folder, &told);
                 *state.lock().unwrap_or_else(PoisonError::into_inner) =
                     watched.map_or_else(State::Failed, |()| State::Ended);
             }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::counts::Counts;
 use crate::missing::Maybe;
-use crate::run::words;
 use crate::series::Sample;
 
 /// Consequence of a lost part of a fleet's load.
@@ -16,7 +15,23 @@ pub enum OnLoss {
     Degraded,
 }
 
-words!(OnLoss { Invalid = "invalid", Degraded = "degraded" });
+impl OnLoss {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::Invalid, Self::Degraded];
+
+    /// Word in plans and on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Degraded => "degraded",
+        }
+    }
+
+    /// Value of a word, the inverse of [`Self::word`].
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|on_loss| on_loss.word() == word)
+    }
+}
 
 /// A fleet, as a plan or a command line asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

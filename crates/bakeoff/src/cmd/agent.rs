@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use fleet::{Agent, FleetError, Observing, ReadWords, Server, Window};
 use load::Stop;
+use probes::observe::{KINDS, Kind, named};
 use record::series::Sample;
 use runner::Beside;
 
-use crate::cmd::record::Observed;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::{confine, signals};
@@ -49,8 +49,8 @@ pub(crate) struct Args {
     role: String,
 
     /// With --role observe: instruments, separated by commas
-    #[arg(long, value_name = "WHAT", default_value = "all", value_parser = crate::cmd::record::observed)]
-    observe: Observed,
+    #[arg(long, value_name = "WHAT", default_value = "all", value_parser = instruments)]
+    observe: Kinds,
 
     /// Label of this agent, by which `--place` and `place` in a plan choose; `host` is the host's name
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = agent_label)]
@@ -119,11 +119,25 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
     Ok(Exit::Good)
 }
 
+/// Instruments besides the CPU's.
+#[derive(Debug, Clone)]
+struct Kinds(Vec<Kind>);
+
+fn instruments(text: &str) -> Result<Kinds, String> {
+    if text == "all" {
+        return Ok(Kinds(KINDS.to_vec()));
+    }
+    named(text.split(',')).map(Kinds).map_err(|word| {
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        format!("unknown instrument `{word}`: expected cpu, {} or all", known.join(", "))
+    })
+}
+
 /// A window to observe, with the place for its numbers.
 type Watch = (Window, Arc<AtomicBool>, SyncSender<Vec<Sample>>);
 
 /// Opens the instruments on a thread, which observes the windows that it is given.
-fn observing(observed: &Observed) -> anyhow::Result<&'static Observing> {
+fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
     let (sender, windows) = sync_channel::<Watch>(1);
     let kinds = observed.0.clone();
     let body = move || {
