@@ -34,7 +34,7 @@ impl OnLoss {
 }
 
 /// A fleet, as a plan or a command line asks for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FleetSettings {
     /// Number of agents that generate the load.
     pub agents: u32,
@@ -44,12 +44,20 @@ pub struct FleetSettings {
     pub place: BTreeMap<String, String>,
     /// Number of agents that observe their machine during the load, such as that of the server.
     pub observers: u32,
+    /// Events per second of a latency probe; `None` without one.
+    pub probe_per_s: Option<f64>,
 }
 
 impl FleetSettings {
     /// A fleet of any agents, in which a loss makes the run INVALID.
     pub fn of(agents: u32) -> Self {
-        Self { agents, on_loss: OnLoss::Invalid, place: BTreeMap::new(), observers: 0 }
+        Self {
+            agents,
+            on_loss: OnLoss::Invalid,
+            place: BTreeMap::new(),
+            observers: 0,
+            probe_per_s: None,
+        }
     }
 }
 

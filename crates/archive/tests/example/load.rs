@@ -73,6 +73,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             errors: ErrorCounts { connection: d.next(), ..ErrorCounts::default() },
         }),
         agents: dice.some(2, of_agent),
+        probe: None,
         rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
         connected: Ok(dice.small()),
         client: dice.maybe(client_cost),

@@ -79,6 +79,7 @@ pub(super) fn record(
         found_no_worker: 0,
         hosts: Vec::new(),
         agents: Vec::new(),
+        probe: None,
         rate_changes: Vec::new(),
         connected: Err(unknown()),
         client: Err(unknown()),

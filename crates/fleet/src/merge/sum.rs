@@ -75,6 +75,7 @@ pub(super) fn sum(
         found_no_worker: records.iter().map(|record| record.found_no_worker).sum(),
         hosts,
         agents: Vec::new(),
+        probe: None,
         rate_changes: Vec::new(),
         connected: all(
             records,

@@ -119,6 +119,7 @@ pub(super) fn record(
         found_no_worker: event_counts.found_no_worker,
         hosts: hosts(engine, books),
         agents: Vec::new(),
+        probe: None,
         rate_changes: changes,
         connected: measured.open_sockets.clone().map(|open| open.min(connections)),
         client: cost.client.clone(),

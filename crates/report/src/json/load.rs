@@ -4,7 +4,7 @@ use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
 use record::load::{
-    ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OpenLoop, Operation, Outage, Progress,
+    ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OfProbe, OpenLoop, Operation, Outage, Progress,
 };
 use record::missing::{Maybe, Missing};
 use record::replay::Replay;
@@ -81,6 +81,10 @@ pub fn load(
         object
     } else {
         object.with("agents", record.agents.iter().map(of_agent).collect::<Vec<_>>())
+    };
+    let object = match &record.probe {
+        None => object,
+        Some(probe) => object.with("probe", of_probe(probe)),
     };
     match &settings.http.replay {
         Some(replay) => object.with("replay", of_replay(replay)).finish(),
@@ -233,6 +237,29 @@ fn of_host(of: &OfHost) -> Value {
     json!({
         "host": of.host, "connections": of.connections, "done": of.done, "failed": of.failed, "errors": errors(&of.errors),
     })
+}
+
+/// The probe apart from the load: its events are in no other number.
+fn of_probe(of: &OfProbe) -> Value {
+    let object = Object::default()
+        .with("id", of.agent.clone())
+        .with("host", of.host.clone())
+        .with("offered_per_s", of.per_s);
+    let record = match &of.record {
+        Ok(record) => record,
+        Err(missing) => return object.maybe("response_ns", Maybe::<Value>::Err(missing.clone())).finish(),
+    };
+    object
+        .with("planned", record.counts.planned)
+        .with("done", record.counts.done)
+        .with("failed", record.counts.failed)
+        .with("skipped", record.counts.skipped)
+        .with("unfinished", record.counts.unfinished)
+        .maybe("response_ns", record.response_summary().and_then(bounded))
+        .maybe("service_ns", bounded(record.service.summary()))
+        .maybe("lateness_ns", record.lateness.as_ref().map_err(Clone::clone).and_then(distribution))
+        .with("verdict", verdict(&record.verdict))
+        .finish()
 }
 
 fn of_agent(of: &OfAgent) -> Value {
