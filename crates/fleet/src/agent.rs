@@ -48,6 +48,8 @@ pub struct Agent<'a> {
     pub read: &'static ReadWords,
     /// Observes this machine during a load. An agent that observes generates no load.
     pub observe: Option<&'static Observing>,
+    /// Whether this agent is for probes, and has no share of a load.
+    pub probes: bool,
     /// Ends the agent.
     pub stop: &'a Stop,
     /// Called once the agent waits for loads.
@@ -150,6 +152,7 @@ impl Member<'_> {
             labels: self.agent.labels.clone(),
             weight: self.agent.weight,
             observes: self.agent.observe.is_some(),
+            probes: self.agent.probes,
         };
         self.send(reply, wire::bytes(&answer)).await;
     }

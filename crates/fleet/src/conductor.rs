@@ -5,6 +5,7 @@ mod gather;
 mod observers;
 pub(crate) mod office;
 mod play;
+mod probe;
 pub(crate) mod recover;
 
 use record::load::LoadRecord;
@@ -34,18 +35,22 @@ pub fn conduct(
         runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
     let (record, conductor) = runtime.block_on(async {
         let client = fleet.server.connect(wire::CONDUCTOR).await?;
-        let mut conductor = Conductor { fleet, client, members: Vec::new(), observers: Vec::new() };
+        let (members, observers) = (Vec::new(), Vec::new());
+        let mut conductor = Conductor { fleet, client, members, observers, probe: None };
         conductor.gather().await?;
         let played = conductor.play(tell).await;
         let whole = match played {
             Ok(measured_from_ns) => {
                 conductor.collect(tell).await;
+                conductor.end_helpers(measured_from_ns).await;
                 conductor.collect_observers(measured_from_ns, tell).await;
-                conductor.merged(measured_from_ns, tell)
+                let probe = conductor.collect_probe(tell).await;
+                let record = conductor.merged(measured_from_ns, tell);
+                record.map(|record| LoadRecord { probe, ..record })
             }
             Err(error) => {
                 conductor.stop_all().await;
-                conductor.stop_observers().await;
+                conductor.stop_helpers().await;
                 Err(error)
             }
         };

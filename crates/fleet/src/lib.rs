@@ -40,7 +40,7 @@ pub use agent::{Agent, serve};
 pub use conductor::conduct;
 pub use conductor::office::{Fleet, Spools, Told};
 pub use conductor::recover::{Incomplete, Recovered, recover};
-pub use dev::Dev;
+pub use dev::{Dev, Helpers};
 pub use error::FleetError;
 pub use job::{ONLY_NULL, Observing, Window};
 pub use meant::{Meant, ReadWords, Sender};

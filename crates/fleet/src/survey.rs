@@ -33,6 +33,8 @@ pub struct Seen {
     pub weight: u32,
     /// Whether it observes its machine and generates no load.
     pub observes: bool,
+    /// Whether it is for probes, and has no share of a load.
+    pub probes: bool,
     /// The run that it plays.
     pub busy: Option<String>,
     /// The other clock less ours, and the bound of the error, in nanoseconds; `None` if it could not be read.
@@ -83,7 +85,8 @@ async fn seen(client: &async_nats::Client, hello: &Hello) -> Seen {
         Ok(_) => (Err("an answer to another order".to_owned()), 0),
         Err(error) => (Err(error.to_string()), 0),
     };
-    let Hello { agent, host, version, cpus, busy, epoch: _, labels, weight, observes } = hello.clone();
+    let Hello { agent, host, version, cpus, busy, epoch: _, labels, weight, observes, probes } =
+        hello.clone();
     Seen {
         agent,
         host,
@@ -93,6 +96,7 @@ async fn seen(client: &async_nats::Client, hello: &Hello) -> Seen {
         labels,
         weight,
         observes,
+        probes,
         busy,
         clock,
         left,

@@ -71,6 +71,9 @@ pub(crate) struct Hello {
     /// Whether the agent observes its machine and generates no load.
     #[serde(default)]
     pub(crate) observes: bool,
+    /// Whether the agent is for probes, and has no share of a load.
+    #[serde(default)]
+    pub(crate) probes: bool,
 }
 
 fn one() -> u32 {
@@ -140,6 +143,11 @@ pub(crate) struct Watch {
 /// The name of the work of an agent that observes the run.
 pub(crate) fn observed(run: &str) -> String {
     format!("{run}-observed")
+}
+
+/// The name of the work of a probe beside the run.
+pub(crate) fn probed(run: &str) -> String {
+    format!("{run}-probe")
 }
 
 /// A number that an observing agent measured: a line of its file.

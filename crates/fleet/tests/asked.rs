@@ -258,7 +258,7 @@ fn an_observer_that_fails_costs_its_numbers_and_not_the_load() {
     assert_eq!(record.counts.planned, 240);
     assert!(record.verdict.checks.iter().find(|check| check.name == "agents").unwrap().ok);
     let why = told[0].numbers.as_ref().unwrap_err();
-    assert!(why.reason.contains("did not end its observation"), "{why}");
+    assert!(why.reason.contains("did not end its work"), "{why}");
 }
 
 #[test]
@@ -269,4 +269,40 @@ fn without_credentials_nothing_is_observed() {
     let asked = FleetSettings { observers: 1, ..FleetSettings::of(1) };
     let why = play(&nats, ("anyone", "400 period 2 600 all"), &asked, || {}).unwrap_err().to_string();
     assert!(why.contains("without credentials, an agent observes nothing"), "{why}");
+}
+
+#[test]
+fn a_probe_has_its_own_events_and_percentiles_and_is_in_no_sum() {
+    let Some(nats) = Nats::start() else { return };
+    let _members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let prober = Member::probing(nats.server(), "p1");
+    let asked = FleetSettings { probe_per_s: Some(50.0), ..FleetSettings::of(2) };
+    let text = "400 poisson 2 1000 all";
+    let record = play(&nats, ("probed", text), &asked, || {}).unwrap();
+    let meant = read(&words(text)).unwrap();
+    let whole = load::planned(
+        &meant.settings,
+        &meant.recorded,
+        Share::whole(&meant.settings),
+        meant.settings.time,
+    );
+    assert_eq!(Some(record.counts.planned), whole, "its events are not in the totals");
+    assert_eq!(record.agents.iter().map(|a| a.agent.as_str()).collect::<Vec<_>>(), ["a1", "a2"]);
+    let response = record.response.as_ref().unwrap();
+    assert_eq!(Some(response.merged().count()), whole, "nor in the distributions");
+    let probe = record.probe.as_ref().unwrap();
+    assert_eq!((probe.agent.as_str(), probe.host.as_str(), probe.per_s), ("p1", "here", 50.0));
+    let own = probe.record.as_ref().unwrap();
+    assert_eq!((own.counts.planned, own.settings.threads), (50, 1));
+    assert_eq!(own.response.as_ref().unwrap().merged().count(), 50);
+    assert!(own.verdict.checks.len() > 5 && own.agents.is_empty(), "{:?}", own.verdict);
+    assert_ne!(own.settings.seed, record.settings.seed);
+    // The same phase, by one clock.
+    let apart = own.measured_from_ns.abs_diff(record.measured_from_ns);
+    assert!(apart < 50_000_000, "{apart} ns apart");
+    assert!(prober.kept().is_empty(), "what was taken is removed");
+    // Without an agent for it, the load does not begin; and such an agent takes no share.
+    drop(prober);
+    let why = play(&nats, ("absent", text), &asked, || {}).unwrap_err().to_string();
+    assert!(why.contains("no agent for the probe is ready"), "{why}");
 }

@@ -237,6 +237,7 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
         spool,
         read: &|words, _| read(words),
         observe: None,
+        probes: false,
         stop: &stop,
         on_ready: &|| {},
     };

@@ -179,8 +179,9 @@ impl<'a> Reader<'a> {
         let on_loss = self.take(section, "on_loss", OnLoss::from_word);
         let place = self.list(section, "place");
         let observers = self.take(section, "observers", whole);
+        let probe = self.take(section, "probe", number);
         self.finish(section);
-        Some(ParsedFleet { agents: agents?, on_loss, place, observers })
+        Some(ParsedFleet { agents: agents?, on_loss, place, observers, probe })
     }
 
     fn server(&mut self, mut section: Section<'a>) -> ParsedServer {

@@ -131,6 +131,9 @@ fn fleet(fleet: &FleetSettings) -> String {
     if fleet.observers > 0 {
         line(&mut out, "observers", &fleet.observers.to_string());
     }
+    if let Some(per_s) = fleet.probe_per_s {
+        line(&mut out, "probe", &per_s.to_string());
+    }
     out
 }
 

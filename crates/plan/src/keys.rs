@@ -127,6 +127,13 @@ pub(crate) const TABLES: &[Table] = &[
                 "1",
                 "number of agents that observe their machine, such as the server's: `bakeoff agent --role observe`",
             ),
+            key(
+                "probe",
+                Kind::Between { above: 0.0, below: 100_001.0 },
+                Need::Optional("no probe"),
+                "20",
+                "events per second of a latency probe apart from the load: `bakeoff agent --role probe`",
+            ),
         ],
     },
     Table {

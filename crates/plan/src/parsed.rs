@@ -156,6 +156,7 @@ pub(crate) struct ParsedFleet {
     pub(crate) on_loss: Option<Located<OnLoss>>,
     pub(crate) place: Option<Located<Vec<String>>>,
     pub(crate) observers: Option<Located<u32>>,
+    pub(crate) probe: Option<Located<f64>>,
 }
 
 /// A plan as written.

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use record::bakeoff::{CONTROL_ARM, Trial};
 use record::clock::WallAnchor;
 use record::limits::Throttled;
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
+use record::load::{LoadRecord, LoadSettings, OfProbe, Phase, PreparePolicy};
 use record::missing::{Maybe, Missing};
 use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
@@ -450,13 +450,24 @@ fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<pl
 /// Returns the record for storage: with the references of the plan, and without secrets in any text.
 pub(crate) fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secrets) -> LoadRecord {
     record.settings = stored;
+    hide_in(&mut record, secrets);
+    if let Some(OfProbe { record: Ok(probe), .. }) = &mut record.probe {
+        let pace = (probe.settings.pace.clone(), probe.settings.threads, probe.settings.seed);
+        (probe.settings.target, probe.settings.http) =
+            (record.settings.target.clone(), record.settings.http.clone());
+        (probe.settings.pace, probe.settings.threads, probe.settings.seed) = pace;
+        hide_in(probe, secrets);
+    }
+    record
+}
+
+fn hide_in(record: &mut LoadRecord, secrets: &Secrets) {
     for text in &mut record.error_samples {
         *text = secrets.hide(text);
     }
     for check in &mut record.verdict.checks {
         check.text = secrets.hide(&check.text);
     }
-    record
 }
 
 /// Runs the plan's commands for values that a clock does not measure.

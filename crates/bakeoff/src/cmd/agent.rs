@@ -44,8 +44,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// Generate load, or observe this machine, such as the server's, during the loads of others
-    #[arg(long, value_name = "WHAT", default_value = "load", value_parser = ["load", "observe"])]
+    /// Generate load; or observe this machine, such as the server's, during the loads of others; or be the latency
+    /// probe beside them
+    #[arg(long, value_name = "WHAT", default_value = "load", value_parser = ["load", "observe", "probe"])]
     role: String,
 
     /// With --role observe: instruments, separated by commas
@@ -113,7 +114,9 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
     labels.entry("host".to_owned()).or_insert_with(|| host.clone());
     let weight = args.weight;
     let stop = &signals::STOP;
-    let agent = Agent { server: &server, spool, id, host, labels, weight, read, observe, stop, on_ready };
+    let probes = args.role == "probe";
+    let agent =
+        Agent { server: &server, spool, id, host, labels, weight, read, observe, probes, stop, on_ready };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)

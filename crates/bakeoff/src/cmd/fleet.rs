@@ -81,7 +81,7 @@ fn on_host(out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn dev(agents: u32, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
-    let dev = Dev::start(&std::env::current_exe()?, agents, 0).map_err(of_fleet)?;
+    let dev = Dev::start(&std::env::current_exe()?, agents, Helpers::default()).map_err(of_fleet)?;
     let (processes, server) = dev.processes();
     if global.json {
         let agents: Vec<_> =

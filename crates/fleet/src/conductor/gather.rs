@@ -11,6 +11,7 @@ use record::printable::printable;
 
 use super::observers::observes;
 use super::office::{self, Conductor, Fleet, Member};
+use super::probe::probes;
 use crate::clock::Offset;
 use crate::error::FleetError;
 use crate::meant::Sent;
@@ -31,6 +32,7 @@ impl Conductor<'_> {
     pub(super) async fn gather(&mut self) -> Result<(), FleetError> {
         let hellos = self.hellos().await?;
         self.observers = self.chosen_observers(&hellos)?;
+        self.probe = self.chosen_probe(&hellos)?;
         let slices_max = received::slices_max(&self.fleet.meant.settings);
         for hello in self.chosen(hellos)? {
             let received = Received::new(slices_max)
@@ -51,12 +53,15 @@ impl Conductor<'_> {
         self.fleet.check_threads(load::threads_min(&weights))?;
         self.make_stream().await?;
         let prepared = match self.prepare_all().await {
-            Ok(()) => self.prepare_observers().await,
+            Ok(()) => match self.prepare_probe().await {
+                Ok(()) => self.prepare_observers().await,
+                failed => failed,
+            },
             failed => failed,
         };
         if prepared.is_err() {
             self.stop_all().await;
-            self.stop_observers().await;
+            self.stop_helpers().await;
             self.remove_stream().await;
         }
         prepared
@@ -68,6 +73,7 @@ impl Conductor<'_> {
         let is_enough = |found: &[Hello]| {
             found.iter().filter(|hello| unfit(hello, asked).is_none()).count() >= asked.agents as usize
                 && found.iter().filter(|hello| observes(hello)).count() >= asked.observers as usize
+                && (asked.probe_per_s.is_none() || found.iter().any(probes))
         };
         office::hellos(server, &self.client, patience, stop, &is_enough).await
     }
@@ -100,7 +106,12 @@ impl Conductor<'_> {
         let run = &self.fleet.run;
         Config {
             name: wire::stream(run),
-            subjects: vec![wire::slice(run, "*"), wire::end(run, "*")],
+            subjects: vec![
+                wire::slice(run, "*"),
+                wire::end(run, "*"),
+                wire::slice(&wire::probed(run), "*"),
+                wire::end(&wire::probed(run), "*"),
+            ],
             storage: StorageType::File,
             duplicate_window: Duration::from_mins(2),
             // If the conductor dies, nothing else removes it.
@@ -218,8 +229,8 @@ impl Conductor<'_> {
 /// Reason that an agent cannot take part; `None` if it can.
 fn unfit(hello: &Hello, asked: &FleetSettings) -> Option<String> {
     let agent = &hello.agent;
-    if hello.observes {
-        return Some(format!("{agent} observes"));
+    if hello.observes || hello.probes {
+        return Some(format!("{agent} {}", if hello.observes { "observes" } else { "is for probes" }));
     }
     if let Some(run) = &hello.busy {
         return Some(format!("{agent} is busy with {run}"));
@@ -261,6 +272,7 @@ mod tests {
             labels: labels(all),
             weight,
             observes: false,
+            probes: false,
         };
         let asked = FleetSettings { place: labels(&[("rack", "a"), ("kind", "gen")]), ..FleetSettings::of(1) };
         let both = hello(&[("kind", "gen"), ("more", "x"), ("rack", "a")], 1);
@@ -272,6 +284,7 @@ mod tests {
             (hello(&[("rack", "a"), ("kind", "gen")], 101), "the weight 101"),
             (Hello { busy: Some("r1".into()), ..both.clone() }, "busy with r1"),
             (Hello { observes: true, ..both.clone() }, "a1 observes"),
+            (Hello { probes: true, ..both.clone() }, "a1 is for probes"),
             (Hello { version: "0".into(), ..both }, "has version 0"),
         ] {
             assert!(unfit(&found, &asked).is_some_and(|why| why.contains(says)), "{says}");

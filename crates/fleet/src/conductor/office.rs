@@ -9,11 +9,12 @@ use futures_util::future::join_all;
 use load::Stop;
 use record::agents::{FleetSettings, Watched};
 use record::clock::{Clock as _, Monotonic};
+use record::missing::{Maybe, Missing};
 
 use crate::clock::{self, Offset, PROBES, Trip};
 use crate::error::FleetError;
 use crate::meant::Meant;
-use crate::received::Received;
+use crate::received::{MESSAGE_BYTES_MAX, Received};
 use crate::server::Server;
 use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order, SpoolFile};
 
@@ -21,6 +22,11 @@ use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order, SpoolFile};
 const ANSWER: Duration = Duration::from_secs(2);
 /// Attempts to stop an agent.
 const STOP_TRIES: u32 = 2;
+/// Attempts to find the end of a helper's work, and those that an order without an answer costs: it has
+/// waited as long.
+const HELPER_TRIES: u32 = 20;
+const NO_ANSWER_COSTS: u32 = 8;
+const HELPER_AGAIN: Duration = Duration::from_millis(250);
 /// After the last answer to a hello, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -75,10 +81,11 @@ pub(super) struct Member {
     pub(super) failed: Option<String>,
 }
 
-/// An agent that observes its machine.
+/// An agent that works beside the load, in a run that has its own name.
 #[derive(Debug)]
-pub(super) struct Observer {
+pub(super) struct Helper {
     pub(super) hello: Hello,
+    pub(super) run: String,
     pub(super) before: Option<Offset>,
     pub(super) is_collected: bool,
 }
@@ -88,7 +95,8 @@ pub(super) struct Conductor<'a> {
     pub(super) fleet: &'a Fleet<'a>,
     pub(super) client: Client,
     pub(super) members: Vec<Member>,
-    pub(super) observers: Vec<Observer>,
+    pub(super) observers: Vec<Helper>,
+    pub(super) probe: Option<Helper>,
 }
 
 impl Fleet<'_> {
@@ -142,8 +150,8 @@ pub struct Spools {
     run: String,
     /// Agents of which everything has arrived: the one to ask, and the owner of the spool if it is another.
     complete: Vec<(String, Option<String>)>,
-    /// Observing agents whose numbers have arrived.
-    observers: Vec<String>,
+    /// Agents beside the load whose work has arrived, with its name.
+    helpers: Vec<(String, String)>,
 }
 
 impl std::fmt::Debug for Spools {
@@ -156,14 +164,14 @@ impl Spools {
     pub(super) fn new(runtime: tokio::runtime::Runtime, conductor: Conductor<'_>) -> Self {
         let complete = conductor.members.iter().filter(|member| member.received.is_complete());
         let complete = complete.map(Member::asked).collect();
-        let observers = conductor.observers.iter().filter(|observer| observer.is_collected);
-        let observers = observers.map(|observer| observer.hello.agent.clone()).collect();
-        Self { runtime, observers, run: conductor.fleet.run.clone(), client: conductor.client, complete }
+        let helpers = conductor.helpers().filter(|helper| helper.is_collected);
+        let helpers = helpers.map(|helper| (helper.hello.agent.clone(), helper.run.clone())).collect();
+        Self { runtime, helpers, run: conductor.fleet.run.clone(), client: conductor.client, complete }
     }
 
     /// Lets the agents remove what has arrived whole.
     pub fn release(self) {
-        let Self { runtime, client, run, complete, observers } = self;
+        let Self { runtime, client, run, complete, helpers } = self;
         runtime.block_on(async {
             // One that does not answer keeps its files, and tells of them when it starts again.
             let taken = complete.iter().map(|(agent, owner)| {
@@ -171,8 +179,8 @@ impl Spools {
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;
-            let taken = observers.iter().map(|agent| {
-                let order = Order::Taken { run: wire::observed(&run), owner: None };
+            let taken = helpers.iter().map(|(agent, run)| {
+                let order = Order::Taken { run: run.clone(), owner: None };
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;
@@ -275,6 +283,68 @@ impl Conductor<'_> {
     pub(super) fn dealt(&self) -> Dealt {
         let weights: Vec<u32> = self.members.iter().map(|member| member.hello.weight).collect();
         Dealt::to(&weights, self.fleet.asked.on_loss)
+    }
+
+    /// The agents that work beside the load.
+    pub(super) fn helpers(&self) -> impl Iterator<Item = &Helper> {
+        self.observers.iter().chain(&self.probe)
+    }
+
+    /// Orders the helpers to begin with the load.
+    pub(super) async fn arm_helpers(&self, start_ns: u64) -> Result<(), FleetError> {
+        for Helper { hello, run, before, .. } in self.helpers() {
+            let Offset { ns, bound_ns } = before.expect("its clock was read before");
+            let impossible = || Self::absent(&hello.agent, "its clock is impossible".to_owned());
+            let at_ns = start_ns.checked_add_signed(ns).ok_or_else(impossible)?;
+            self.command(hello, Order::Arm { run: run.clone(), at_ns, bound_ns }).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the work of the helpers. One that does not answer ends with the measured phase.
+    pub(super) async fn stop_helpers(&self) {
+        for Helper { hello, run, .. } in self.helpers() {
+            let _ = self.command(hello, Order::Stop { run: run.clone() }).await;
+        }
+    }
+
+    /// The end of a helper's work; the reason if it does not come.
+    pub(super) async fn end_of(&self, helper: &Helper) -> Maybe<Vec<u8>> {
+        let mut tries_left = HELPER_TRIES;
+        loop {
+            match self.part_of(helper, SpoolFile::End, 0).await {
+                Some(bytes) if !bytes.is_empty() => return self.file_of(helper, SpoolFile::End).await,
+                found => {
+                    let costs = if found.is_none() { NO_ANSWER_COSTS } else { 1 };
+                    tries_left = tries_left.saturating_sub(costs);
+                }
+            }
+            if tries_left == 0 {
+                return Err(Missing::because("it did not end its work"));
+            }
+            tokio::time::sleep(HELPER_AGAIN).await;
+        }
+    }
+
+    /// A file of a helper.
+    pub(super) async fn file_of(&self, helper: &Helper, file: SpoolFile) -> Maybe<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            let part = self.part_of(helper, file, bytes.len() as u64).await;
+            match part.ok_or_else(|| Missing::because("it was lost before its numbers were read"))? {
+                part if part.is_empty() => return Ok(bytes),
+                part => bytes.extend(part),
+            }
+            if bytes.len() > MESSAGE_BYTES_MAX {
+                return Err(Missing::because("it has more than 64 MiB of numbers"));
+            }
+        }
+    }
+
+    async fn part_of(&self, helper: &Helper, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
+        let order = Order::Read { run: helper.run.clone(), file, offset, owner: None };
+        let asked = ask_bytes(&self.client, &helper.hello.agent, None, order).await;
+        asked.ok().map(|bytes| bytes.to_vec())
     }
 
     /// A part of a file of the member's, also if its process was started again; `None` if none answers.

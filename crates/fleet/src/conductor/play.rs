@@ -132,7 +132,7 @@ impl Conductor<'_> {
             bound_ns: offset(member).bound_ns,
         };
         try_join_all(self.members.iter().map(|member| self.command(&member.hello, arm(member)))).await?;
-        self.arm_observers(start_ns).await?;
+        self.arm_helpers(start_ns).await?;
         let settings = &self.fleet.meant.settings;
         let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
         let measured_from_ns = start_ns.saturating_add(lead);

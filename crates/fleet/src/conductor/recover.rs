@@ -105,7 +105,7 @@ pub fn recover(
         stop,
     };
     let members = members(&fleet, &dealt, &found)?;
-    let mut conductor = Conductor { fleet: &fleet, client, members, observers: Vec::new() };
+    let mut conductor = Conductor { fleet: &fleet, client, members, observers: Vec::new(), probe: None };
     let record = runtime.block_on(async {
         let clocks = clocks(&conductor.client, &found).await;
         for index in 0..conductor.members.len() {
@@ -231,6 +231,7 @@ fn members(fleet: &Fleet<'_>, dealt: &Dealt, found: &[Found]) -> Result<Vec<Memb
             labels: BTreeMap::new(),
             weight: dealt.weight(index),
             observes: false,
+            probes: false,
         };
         Ok(Member {
             via: found.map(|f| f.via.agent.clone()).filter(|via| *via != hello.agent),

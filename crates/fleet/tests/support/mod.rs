@@ -126,12 +126,18 @@ impl Member {
         labels: &[(&'static str, &'static str)],
         weight: u32,
     ) -> Self {
-        Self::start_with(server, id, Traits { labels: labels.to_vec(), weight, observe: None })
+        Self::start_with(server, id, Traits { labels: labels.to_vec(), weight, observe: None, probes: false })
     }
 
     /// An agent that observes.
     pub(crate) fn observing(server: Server, id: &str, observe: &'static Observing) -> Self {
-        Self::start_with(server, id, Traits { labels: Vec::new(), weight: 1, observe: Some(observe) })
+        let observe = Some(observe);
+        Self::start_with(server, id, Traits { labels: Vec::new(), weight: 1, observe, probes: false })
+    }
+
+    /// An agent for probes.
+    pub(crate) fn probing(server: Server, id: &str) -> Self {
+        Self::start_with(server, id, Traits { labels: Vec::new(), weight: 1, observe: None, probes: true })
     }
 
     fn start_with(server: Server, id: &str, traits: Traits) -> Self {
@@ -175,11 +181,13 @@ struct Traits {
     labels: Vec<(&'static str, &'static str)>,
     weight: u32,
     observe: Option<&'static Observing>,
+    probes: bool,
 }
 
 /// Serves as an agent until `stop`.
 pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
-    serve_with(server, id, Traits { labels: Vec::new(), weight: 1, observe: None }, spool, stop);
+    let traits = Traits { labels: Vec::new(), weight: 1, observe: None, probes: false };
+    serve_with(server, id, traits, spool, stop);
 }
 
 fn serve_with(server: &Server, id: &str, traits: Traits, spool: PathBuf, stop: &Stop) {
@@ -193,6 +201,7 @@ fn serve_with(server: &Server, id: &str, traits: Traits, spool: PathBuf, stop: &
         spool,
         read: &|words, _| read(words),
         observe: traits.observe,
+        probes: traits.probes,
         stop,
         on_ready: &|| {},
     };

@@ -96,6 +96,7 @@ fn fleet(parsed: ParsedFleet) -> Option<FleetSettings> {
         agents: parsed.agents.value,
         on_loss: parsed.on_loss?.value,
         observers: parsed.observers?.value,
+        probe_per_s: parsed.probe.map(|probe| probe.value),
         place: labels.iter().map(|text| label(text)).collect::<Option<_>>()?,
     })
 }

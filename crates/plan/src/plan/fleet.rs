@@ -75,11 +75,12 @@ mod tests {
         assert_eq!(listed, Some("4"));
         assert_eq!(read(&PLAN.replace("[fleet]\nagents = 4\n", "")).unwrap().fleet(), None);
         let text =
-            "agents = 4\non_loss = \"degraded\"\nplace = [\"rack=a\", \"kind=gen=1\"]\nobservers = 2";
+            "agents = 4\non_loss = \"degraded\"\nplace = [\"rack=a\", \"kind=gen=1\"]\nobservers = 2\nprobe = 2.5";
         let plan = read(&PLAN.replace("agents = 4", text)).unwrap();
         let place = [("kind", "gen=1"), ("rack", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let (agents, on_loss, observers) = (4, OnLoss::Degraded, 2);
-        let expected = FleetSettings { agents, on_loss, place: BTreeMap::from(place), observers };
+        let (place, probe_per_s) = (BTreeMap::from(place), Some(2.5));
+        let expected = FleetSettings { agents, on_loss, place, observers, probe_per_s };
         assert_eq!(plan.fleet(), Some(&expected));
     }
 

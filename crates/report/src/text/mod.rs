@@ -57,8 +57,8 @@ pub use nic::{NicView, nic_interval, nic_list};
 pub use nic_peers::nic_peers;
 pub use noise::noise;
 pub use periods::{Cells, periods};
-pub(crate) use probe::in_words as probe_in_words;
 pub use power::energy;
+pub(crate) use probe::in_words as probe_in_words;
 pub(crate) use profile::{
     bound as profile_bound, cost as profile_cost, filters_differ, run_caveats, run_title,
     subject as profile_subject,

@@ -77,13 +77,21 @@ fn document(seen: &Seen) -> Value {
         "cpus": seen.cpus,
         "labels": seen.labels,
         "weight": seen.weight,
-        "role": if seen.observes { "observe" } else { "load" },
+        "role": role(seen),
         "run": seen.busy,
         "clock": seen.clock.map(|(offset_ns, bound_ns)| json!({"offset_ns": offset_ns, "bound_ns": bound_ns})),
         "left": seen.left.as_ref().ok().map(|all| all.iter().map(left).collect::<Vec<_>>()),
         "left_missing": seen.left.as_ref().err(),
         "more_left": seen.more_left,
     })
+}
+
+fn role(seen: &Seen) -> &'static str {
+    match (seen.observes, seen.probes) {
+        (true, _) => "observe",
+        (false, true) => "probe",
+        (false, false) => "load",
+    }
 }
 
 fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -104,7 +112,7 @@ fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) ->
         let labels = seen.labels.iter().filter(|(name, value)| *name != "host" || **value != seen.host);
         let mut more: Vec<String> =
             labels.map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
-        more.extend(seen.observes.then(|| "observes".to_owned()));
+        more.extend((role(seen) != "load").then(|| format!("role {}", role(seen))));
         more.extend((seen.weight != 1).then(|| format!("weight {}", seen.weight)));
         if !more.is_empty() {
             writeln!(out, "  {}", more.join(", "))?;

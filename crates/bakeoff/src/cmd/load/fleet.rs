@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::fleet::{self, Dev, Fleet, Meant, Server, Told};
+use ::fleet::{self, Dev, Fleet, Helpers, Meant, Server, Told};
 use load::Attachments;
 use record::agents::{FleetSettings, OnLoss};
 use record::load::{LoadRecord, LoadSettings};
@@ -37,6 +37,11 @@ pub(crate) struct FleetOptions {
     #[arg(long, value_name = "N", requires = "fleet", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     observers: u32,
 
+    /// Also a latency probe of so many events per second, by an agent apart (`bakeoff agent --role probe`): its
+    /// events are not in the totals, and its percentiles stand for themselves
+    #[arg(long, value_name = "RATE", requires = "fleet", value_parser = probe_rate)]
+    probe: Option<f64>,
+
     /// NATS server of the fleet: `nats://HOST:PORT` on this machine, `tls://HOST:PORT` on another [default:
     /// `$NATS_URL`]
     #[arg(long, value_name = "URL", requires = "fleet")]
@@ -51,6 +56,12 @@ pub(crate) struct FleetOptions {
     nats_ca: Option<PathBuf>,
 }
 
+/// Events per second of a probe.
+fn probe_rate(text: &str) -> Result<f64, String> {
+    let per_s = text.parse().ok().filter(|per_s| *per_s > 0.0 && *per_s <= 100_000.0);
+    per_s.ok_or_else(|| "expected a number of events per second, over 0 and at most 100000".to_owned())
+}
+
 /// Lets the agents remove their files, if the run is stored; returns what it could not do.
 type Collected = Box<dyn FnOnce(bool) -> Option<String>>;
 
@@ -59,7 +70,8 @@ impl FleetOptions {
     pub(crate) fn asked(&self) -> Option<FleetSettings> {
         let on_loss = OnLoss::from_word(&self.on_loss).expect("one of its words");
         let place = self.place.iter().cloned().collect();
-        self.fleet.map(|agents| FleetSettings { agents, on_loss, place, observers: self.observers })
+        let (observers, probe_per_s) = (self.observers, self.probe);
+        self.fleet.map(|agents| FleetSettings { agents, on_loss, place, observers, probe_per_s })
     }
 
     /// Plays the load with the agents that are asked for.
@@ -76,7 +88,8 @@ impl FleetOptions {
         on_told: &mut dyn FnMut(&Told<'_>),
     ) -> anyhow::Result<(LoadRecord, Collected)> {
         let url = address(self.nats.as_deref())?;
-        let (agents, observers) = (asked.agents, asked.observers);
+        let helpers = Helpers::of(&asked);
+        let agents = asked.agents;
         if url.is_none() && !asked.place.is_empty() {
             return Err(Exit::Usage.with("--place chooses among the agents of a NATS server: give --nats URL"));
         }
@@ -97,7 +110,7 @@ impl FleetOptions {
         // A fleet of this load's own ends with it.
         let mut own = match &url {
             Some(_) => None,
-            None => Some(Dev::start(&std::env::current_exe()?, agents, observers).map_err(of_fleet)?),
+            None => Some(Dev::start(&std::env::current_exe()?, agents, helpers).map_err(of_fleet)?),
         };
         // Its agents are on their way.
         let patience = if own.is_some() { Duration::from_secs(30) } else { fit.patience };

@@ -165,6 +165,7 @@ fn other_sample_of_load(id: &str) -> &'static [&'static str] {
         "fleet" => &["null:", "--threads", "2", "--fleet", "2"],
         "on_loss" => &["null:", "--threads", "2", "--fleet", "2", "--on-loss", "degraded"],
         "observers" => &["null:", "--threads", "2", "--fleet", "2", "--observers", "1"],
+        "probe" => &["null:", "--threads", "2", "--fleet", "2", "--probe", "2.5"],
         "place" => &["null:", "--threads", "2", "--fleet", "2", "--place", "a=b", "--place", "c=\"d"],
         "nats" => &["null:", "--fleet", "2", "--nats", "nats://localhost:1"],
         "nkey" => &["null:", "--fleet", "2", "--nkey", "x"],
@@ -201,6 +202,9 @@ fn every_option_of_load_is_in_the_plan_or_refused_by_its_name() {
                     plan.fleet().is_some_and(|fleet| fleet.on_loss == OnLoss::Degraded)
                 }
                 Ok(plan) if id == "observers" => plan.fleet().is_some_and(|fleet| fleet.observers == 1),
+                Ok(plan) if id == "probe" => {
+                    plan.fleet().is_some_and(|fleet| fleet.probe_per_s == Some(2.5))
+                }
                 Ok(plan) if id == "place" => plan.fleet().is_some_and(|fleet| {
                     fleet.place == [("a", "b"), ("c", "\"d")].map(|(k, v)| (k.into(), v.into())).into()
                 }),

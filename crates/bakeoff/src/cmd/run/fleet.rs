@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{Dev, Fleet, FleetError, Meant, Server, Told};
+use fleet::{Dev, Fleet, FleetError, Helpers, Meant, Server, Told};
 use load::LoadError;
 use record::agents::FleetSettings;
 use record::load::LoadRecord;
@@ -78,7 +78,7 @@ impl Generator for OfTrials {
         }
         let program =
             std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
-        let own = Dev::start(&program, order.fleet.agents, order.fleet.observers).map_err(of_trial)?;
+        let own = Dev::start(&program, order.fleet.agents, Helpers::of(order.fleet)).map_err(of_trial)?;
         let server = Server::new(own.url(), None, None).map_err(of_trial)?;
         let (record, release) = conduct(&server, order, (OWN_PATIENCE, OWN_LEAD), on_event)?;
         let release = move || {
