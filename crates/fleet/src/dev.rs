@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::error::{FleetError, of_file};

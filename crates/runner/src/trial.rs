@@ -452,10 +452,11 @@ pub(crate) fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secr
     record.settings = stored;
     hide_in(&mut record, secrets);
     if let Some(OfProbe { record: Ok(probe), .. }) = &mut record.probe {
-        let pace = (probe.settings.pace.clone(), probe.settings.threads, probe.settings.seed);
-        (probe.settings.target, probe.settings.http) =
-            (record.settings.target.clone(), record.settings.http.clone());
-        (probe.settings.pace, probe.settings.threads, probe.settings.seed) = pace;
+        let LoadSettings { pace, threads, connections, seed, warmup, ramp_up, ramp_down, .. } =
+            probe.settings.clone();
+        let of_all = record.settings.clone();
+        probe.settings =
+            LoadSettings { pace, threads, connections, seed, warmup, ramp_up, ramp_down, ..of_all };
         hide_in(probe, secrets);
     }
     record

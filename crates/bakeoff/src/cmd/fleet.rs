@@ -8,9 +8,9 @@ mod up;
 
 use std::io::{Read as _, Write};
 
-use ::fleet::Dev;
 use ::fleet::launch::host::Host;
 use ::fleet::launch::order::HostOrder;
+use ::fleet::{Dev, Helpers};
 use record::clock::{Clock as _, Monotonic};
 use serde_json::json;
 

@@ -33,7 +33,8 @@ impl Conductor<'_> {
             return Ok(None);
         }
         let hello = hellos.iter().find(|hello| probes(hello)).cloned().ok_or_else(|| {
-            FleetError::Unfit("no agent for the probe is ready: start one with `bakeoff agent --role probe`".into())
+            let text = "no agent for the probe is ready: start one with `bakeoff agent --role probe`";
+            FleetError::Unfit(text.to_owned())
         })?;
         Ok(Some(Helper { hello, run: wire::probed(&self.fleet.run), before: None, is_collected: false }))
     }
@@ -44,7 +45,8 @@ impl Conductor<'_> {
         let (hello, run) = (probe.hello.clone(), probe.run.clone());
         let settings = settings(&self.fleet.meant.settings, per_s);
         if let Some(violation) = settings.violation() {
-            return Err(FleetError::Unfit(format!("the load cannot have a probe: {violation}")));
+            let setting = violation.setting;
+            return Err(FleetError::Unfit(format!("a probe has one connection, which does not go with {setting}")));
         }
         let sent = Sent::of(&settings).map_err(FleetError::Unfit)?;
         let meant = Meant { settings, recorded: Arc::from([]) };
@@ -60,8 +62,7 @@ impl Conductor<'_> {
             accepts_loss: false,
             sha256: seal.of(0),
         };
-        let refused =
-            |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
+        let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
         let beats = self.client.subscribe(wire::beat(&run, &hello.agent)).await;
         let mut beats = beats.map_err(|error| refused(error.to_string()))?;
         self.command(&hello, Order::Prepare(plan)).await?;
