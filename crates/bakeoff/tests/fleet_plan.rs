@@ -131,8 +131,9 @@ fn the_instruments_of_a_trial_watch_its_measured_phase() {
 
 /// Here, the observer's machine is the conductor's: its numbers have the agent's name too.
 #[test]
-fn an_observer_puts_the_numbers_of_its_machine_into_the_run() {
-    let plan = PLAN.replace("agents = 2", "agents = 2\nobservers = 1").replace("blocks = 2", "blocks = 1");
+fn an_observer_and_a_probe_stand_apart_in_the_run() {
+    let asked = "agents = 2\nobservers = 1\nprobe = 50";
+    let plan = PLAN.replace("agents = 2", asked).replace("blocks = 2", "blocks = 1");
     let Some(lab) = lab(&plan) else { return };
     let ended = run(&lab);
     assert!(matches!(ended.code, Some(0 | 3)), "{}{}", ended.out, ended.err);
@@ -144,7 +145,9 @@ fn an_observer_puts_the_numbers_of_its_machine_into_the_run() {
     for id in ids {
         let run = archive.run(id.parse().unwrap()).unwrap();
         let load = run.load.as_ref().unwrap();
-        assert_eq!(load.agents.len(), 2, "an observer has no share");
+        assert_eq!(load.agents.len(), 2, "neither an observer nor a probe has a share");
+        let probe = load.probe.as_ref().unwrap().record.as_ref().unwrap();
+        assert_eq!(probe.counts.planned, 40, "50/s for 0.8 s");
         let from_ns = load.measured_from_ns - run.header.anchor.monotonic_ns;
         let from_ms = i64::try_from(from_ns / 1_000_000).unwrap();
         let watched: Vec<_> = run.series.iter().filter(|sample| sample.host.ends_with(" (o1)")).collect();
@@ -155,6 +158,18 @@ fn an_observer_puts_the_numbers_of_its_machine_into_the_run() {
         assert!(times.iter().all(|t_ms| (1..2_000).contains(t_ms)), "{times:?}");
         let names: std::collections::BTreeSet<&str> = watched.iter().map(|sample| &*sample.name).collect();
         assert!(names.len() > 10, "several instruments have numbers: {names:?}");
+    }
+    for load in loads(&lab) {
+        assert_balanced(&load);
+        let sum: u64 = load["agents"].as_array().unwrap().iter().map(|a| a["planned"].as_u64().unwrap()).sum();
+        assert_eq!((&load["planned"], &load["probe"]["planned"]), (&sum.into(), &40.into()), "{load}");
+        assert!(load["probe"]["response_ns"]["p50"].is_number(), "{}", load["probe"]);
+        let page = lab.path("page.html");
+        let id = load["run"].as_str().unwrap();
+        let report = lab.run(&["report", id, "-o", page.to_str().unwrap()]);
+        assert_eq!(report.code, Some(0), "{}", report.err);
+        let page = fs::read_to_string(page).unwrap();
+        assert!(page.contains("The probe, apart from the load: p1 on "), "the page has the probe");
     }
     assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
 }
