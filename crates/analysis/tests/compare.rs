@@ -86,8 +86,7 @@ fn a_degraded_trial_is_shown_and_named_and_no_verdict_rests_on_it() {
     let throughput = comparisons.cells_of(Metric::Throughput).find(is_its).unwrap();
     assert_eq!(throughput.values.iter().filter(|v| v.value.is_ok()).count(), 6, "it is shown");
     let per_event = comparisons.cells_of(Metric::CpuPerEvent).find(is_its).unwrap();
-    let unknown: Vec<u32> =
-        per_event.values.iter().filter(|v| v.value.is_err()).map(|v| v.block).collect();
+    let unknown: Vec<u32> = per_event.values.iter().filter(|v| v.value.is_err()).map(|v| v.block).collect();
     assert_eq!(unknown, [3], "the events that its CPU time was for are not all known");
 }
 

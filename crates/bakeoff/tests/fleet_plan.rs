@@ -161,7 +161,8 @@ fn an_observer_and_a_probe_stand_apart_in_the_run() {
     }
     for load in loads(&lab) {
         assert_balanced(&load);
-        let sum: u64 = load["agents"].as_array().unwrap().iter().map(|a| a["planned"].as_u64().unwrap()).sum();
+        let sum: u64 =
+            load["agents"].as_array().unwrap().iter().map(|a| a["planned"].as_u64().unwrap()).sum();
         assert_eq!((&load["planned"], &load["probe"]["planned"]), (&sum.into(), &40.into()), "{load}");
         assert!(load["probe"]["response_ns"]["p50"].is_number(), "{}", load["probe"]);
         let page = lab.path("page.html");

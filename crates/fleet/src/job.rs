@@ -118,11 +118,7 @@ impl Job {
     }
 
     /// Begins to wait for the start of a load that others generate, to observe this machine meanwhile.
-    pub(crate) fn watch(
-        order: &Watch,
-        observe: &'static Observing,
-        spool: &Path,
-    ) -> Result<Self, String> {
+    pub(crate) fn watch(order: &Watch, observe: &'static Observing, spool: &Path) -> Result<Self, String> {
         let (run, folder) = (order.run.clone(), Folder::of(spool, &order.run));
         let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
         let (told, written) = watch::channel(None);

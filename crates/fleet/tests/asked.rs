@@ -109,9 +109,8 @@ fn weights_share_out_the_events_of_one_machine() {
     {
         let record = play(&nats, (&format!("w{number}"), text), &FleetSettings::of(3), || {}).unwrap();
         let meant = read(&words(text)).unwrap();
-        let planned = |share: Share| {
-            load::planned(&meant.settings, &meant.recorded, share, meant.settings.time)
-        };
+        let planned =
+            |share: Share| load::planned(&meant.settings, &meant.recorded, share, meant.settings.time);
         let whole = planned(Share::whole(&meant.settings)).unwrap_or(1_001);
         assert_eq!(record.counts.planned, whole, "{text}");
         assert_eq!(record.agents.iter().map(|agent| agent.counts.planned).sum::<u64>(), whole, "{text}");
@@ -154,14 +153,12 @@ fn an_agent_for_other_tests() {
 #[test]
 fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
     let Some(nats) = Nats::start() else { return };
-    for (run, on_loss, state) in [
-        ("degraded", OnLoss::Degraded, Validity::Degraded),
-        ("invalid", OnLoss::Invalid, Validity::Invalid),
-    ] {
+    for (run, on_loss, state) in
+        [("degraded", OnLoss::Degraded, Validity::Degraded), ("invalid", OnLoss::Invalid, Validity::Invalid)]
+    {
         let spool = tempfile::tempdir().unwrap();
         let mut victim = agent_process(&nats, "victim", spool.path());
-        let members: Vec<Member> =
-            (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+        let members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
         let asked = FleetSettings { on_loss, ..FleetSettings::of(3) };
         let mut intervals = 0;
         let record = play(&nats, (run, "900 jitter 3 1600 all"), &asked, || {
@@ -180,8 +177,11 @@ fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
             assert_eq!((other.counts.planned, other.missing_slices.len()), (480, 0), "{other:?}");
         }
         // The machine of the test may be busy: only the checks of a fleet are this test's.
-        let of_others: Vec<_> =
-            record.verdict.failures().filter(|c| !["agents", "slices", "clock-bound"].contains(&c.name)).collect();
+        let of_others: Vec<_> = record
+            .verdict
+            .failures()
+            .filter(|c| !["agents", "slices", "clock-bound"].contains(&c.name))
+            .collect();
         if of_others.is_empty() {
             assert_eq!(record.verdict.state, state, "{:?}", record.verdict);
         }
@@ -280,12 +280,8 @@ fn a_probe_has_its_own_events_and_percentiles_and_is_in_no_sum() {
     let text = "400 poisson 2 1000 all";
     let record = play(&nats, ("probed", text), &asked, || {}).unwrap();
     let meant = read(&words(text)).unwrap();
-    let whole = load::planned(
-        &meant.settings,
-        &meant.recorded,
-        Share::whole(&meant.settings),
-        meant.settings.time,
-    );
+    let whole =
+        load::planned(&meant.settings, &meant.recorded, Share::whole(&meant.settings), meant.settings.time);
     assert_eq!(Some(record.counts.planned), whole, "its events are not in the totals");
     assert_eq!(record.agents.iter().map(|a| a.agent.as_str()).collect::<Vec<_>>(), ["a1", "a2"]);
     let response = record.response.as_ref().unwrap();

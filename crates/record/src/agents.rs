@@ -51,13 +51,7 @@ pub struct FleetSettings {
 impl FleetSettings {
     /// A fleet of any agents, in which a loss makes the run INVALID.
     pub fn of(agents: u32) -> Self {
-        Self {
-            agents,
-            on_loss: OnLoss::Invalid,
-            place: BTreeMap::new(),
-            observers: 0,
-            probe_per_s: None,
-        }
+        Self { agents, on_loss: OnLoss::Invalid, place: BTreeMap::new(), observers: 0, probe_per_s: None }
     }
 }
 
@@ -80,9 +74,8 @@ const LABEL_BYTES_MAX: usize = 64;
 /// Name and value of an agent's label, `NAME=VALUE`; `None` if it is none, or longer than 64 bytes.
 pub fn label(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
-    let is_good = |part: &str| {
-        (1..=LABEL_BYTES_MAX).contains(&part.len()) && !part.chars().any(char::is_control)
-    };
+    let is_good =
+        |part: &str| (1..=LABEL_BYTES_MAX).contains(&part.len()) && !part.chars().any(char::is_control);
     (is_good(name) && is_good(value)).then(|| (name.to_owned(), value.to_owned()))
 }
 

@@ -89,8 +89,7 @@ mod tests {
     fn an_observation_that_is_stopped_before_it_begins_has_no_numbers() {
         let mut beside = Beside::new(true);
         let from_ns = Monotonic.now_ns() + 3_600_000_000_000;
-        let found =
-            watch(&mut beside, (from_ns, from_ns + 1), Duration::from_millis(100), &|| true);
+        let found = watch(&mut beside, (from_ns, from_ns + 1), Duration::from_millis(100), &|| true);
         assert_eq!(found, []);
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram, bound_name};
 use record::load::{
-    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, OfProbe, Operation, Outage, RateChange,
-    WakeUp,
+    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, OfProbe, Operation, Outage,
+    RateChange, WakeUp,
 };
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};

@@ -35,8 +35,7 @@ const OF_COMMANDS: [&str; 13] = [
     "gates",
 ];
 /// Arguments of `load`, besides the settings, with a place in a plan.
-const OF_LOADS: [&str; 8] =
-    ["target", "title", "observe", "fleet", "on_loss", "place", "observers", "probe"];
+const OF_LOADS: [&str; 8] = ["target", "title", "observe", "fleet", "on_loss", "place", "observers", "probe"];
 /// Settings of a load without a place in a plan: a plan has the text of a script, and measures for a time.
 const NOT_OF_PLANS: [&str; 2] = ["script", "events"];
 

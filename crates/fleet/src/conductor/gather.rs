@@ -95,8 +95,7 @@ impl Conductor<'_> {
         if fit.len() < wanted {
             let others: Vec<String> = others.iter().filter_map(|hello| unfit(hello, asked)).collect();
             let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
-            let fewer =
-                if self.fleet.is_of_a_plan() { "with `agents` in `[fleet]`" } else { "with --fleet" };
+            let fewer = if self.fleet.is_of_a_plan() { "with `agents` in `[fleet]`" } else { "with --fleet" };
             return Err(FleetError::TooFew { found: fit.len(), wanted, others, fewer });
         }
         Ok(fit.into_iter().take(wanted).collect())
@@ -274,7 +273,8 @@ mod tests {
             observes: false,
             probes: false,
         };
-        let asked = FleetSettings { place: labels(&[("rack", "a"), ("kind", "gen")]), ..FleetSettings::of(1) };
+        let asked =
+            FleetSettings { place: labels(&[("rack", "a"), ("kind", "gen")]), ..FleetSettings::of(1) };
         let both = hello(&[("kind", "gen"), ("more", "x"), ("rack", "a")], 1);
         assert_eq!(unfit(&both, &asked), None);
         for (found, says) in [

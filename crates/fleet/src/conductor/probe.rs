@@ -46,7 +46,9 @@ impl Conductor<'_> {
         let settings = settings(&self.fleet.meant.settings, per_s);
         if let Some(violation) = settings.violation() {
             let setting = violation.setting;
-            return Err(FleetError::Unfit(format!("a probe has one connection, which does not go with {setting}")));
+            return Err(FleetError::Unfit(format!(
+                "a probe has one connection, which does not go with {setting}"
+            )));
         }
         let sent = Sent::of(&settings).map_err(FleetError::Unfit)?;
         let meant = Meant { settings, recorded: Arc::from([]) };

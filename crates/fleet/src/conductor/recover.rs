@@ -201,9 +201,8 @@ fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
     let Ok(settings) = documents::settings(first.settings.clone()) else {
         return unfit("have settings that this version does not know");
     };
-    let is_share = |f: &Found| {
-        (1..=AGENTS_MAX).contains(&dealt.of) && dealt.share(f.start.index, &settings).is_some()
-    };
+    let is_share =
+        |f: &Found| (1..=AGENTS_MAX).contains(&dealt.of) && dealt.share(f.start.index, &settings).is_some();
     if !found.iter().all(is_share) {
         return unfit("have a share that no fleet has");
     }

@@ -300,7 +300,11 @@ mod tests {
             (with(degraded, &gone), Vec::new(), Validity::Invalid),
             (Findings { failed, ..with(degraded, &whole) }, Vec::new(), Validity::Invalid),
             (Findings { damaged: vec!["a1".into()], ..with(degraded, &lost) }, Vec::new(), Validity::Invalid),
-            (Findings { disagrees: vec!["a1".into()], ..with(degraded, &lost) }, Vec::new(), Validity::Invalid),
+            (
+                Findings { disagrees: vec!["a1".into()], ..with(degraded, &lost) },
+                Vec::new(),
+                Validity::Invalid,
+            ),
             (Findings { is_stopped: true, ..with(degraded, &lost) }, Vec::new(), Validity::Interrupted),
             (Findings { is_stopped: true, ..with(invalid, &lost) }, Vec::new(), Validity::Invalid),
         ] {
@@ -308,9 +312,11 @@ mod tests {
             assert_eq!(verdict.state, state, "{verdict:?}");
         }
         let told = of_findings(&with(degraded, &lost), &[]).degraded().unwrap();
-        for part in
-            ["agent a2 was lost 1.50 s", "60 of its 100 planned events are known", "agent a2 lacks 6-7 of its 8"]
-        {
+        for part in [
+            "agent a2 was lost 1.50 s",
+            "60 of its 100 planned events are known",
+            "agent a2 lacks 6-7 of its 8",
+        ] {
             assert!(told.contains(part), "{told}");
         }
     }

@@ -5,7 +5,8 @@ use record::bakeoff::{Factor, Judge};
 
 use crate::matrix::{Limits, owners};
 use crate::parsed::{
-    ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
+    ParsedVariable,
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};

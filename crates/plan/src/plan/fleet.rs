@@ -74,8 +74,7 @@ mod tests {
             plan.resolved().iter().find(|key| key.key == "fleet.agents").map(|key| key.value.as_str());
         assert_eq!(listed, Some("4"));
         assert_eq!(read(&PLAN.replace("[fleet]\nagents = 4\n", "")).unwrap().fleet(), None);
-        let text =
-            "agents = 4\non_loss = \"degraded\"\nplace = [\"rack=a\", \"kind=gen=1\"]\nobservers = 2\nprobe = 2.5";
+        let text = "agents = 4\non_loss = \"degraded\"\nplace = [\"rack=a\", \"kind=gen=1\"]\nobservers = 2\nprobe = 2.5";
         let plan = read(&PLAN.replace("agents = 4", text)).unwrap();
         let place = [("kind", "gen=1"), ("rack", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let (agents, on_loss, observers) = (4, OnLoss::Degraded, 2);

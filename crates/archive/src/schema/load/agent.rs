@@ -42,17 +42,8 @@ fn is_one(weight: &u32) -> bool {
 
 impl AgentForm {
     pub(super) fn of(agent: &OfAgent) -> Self {
-        let OfAgent {
-            agent,
-            host,
-            weight,
-            counts,
-            clock,
-            start_skew_ns,
-            slices,
-            missing_slices,
-            lost_at_s,
-        } = agent;
+        let OfAgent { agent, host, weight, counts, clock, start_skew_ns, slices, missing_slices, lost_at_s } =
+            agent;
         let mut missing = Reasons::default();
         Self {
             agent: agent.clone(),

@@ -91,7 +91,9 @@ impl FleetOptions {
         let helpers = Helpers::of(&asked);
         let agents = asked.agents;
         if url.is_none() && !asked.place.is_empty() {
-            return Err(Exit::Usage.with("--place chooses among the agents of a NATS server: give --nats URL"));
+            return Err(
+                Exit::Usage.with("--place chooses among the agents of a NATS server: give --nats URL")
+            );
         }
         let fit = Fleet {
             server: &Server::new("nats://127.0.0.1", None, None).map_err(of_fleet)?,

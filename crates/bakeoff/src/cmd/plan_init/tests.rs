@@ -202,16 +202,12 @@ fn every_option_of_load_is_in_the_plan_or_refused_by_its_name() {
                     plan.fleet().is_some_and(|fleet| fleet.on_loss == OnLoss::Degraded)
                 }
                 Ok(plan) if id == "observers" => plan.fleet().is_some_and(|fleet| fleet.observers == 1),
-                Ok(plan) if id == "probe" => {
-                    plan.fleet().is_some_and(|fleet| fleet.probe_per_s == Some(2.5))
-                }
+                Ok(plan) if id == "probe" => plan.fleet().is_some_and(|fleet| fleet.probe_per_s == Some(2.5)),
                 Ok(plan) if id == "place" => plan.fleet().is_some_and(|fleet| {
                     fleet.place == [("a", "b"), ("c", "\"d")].map(|(k, v)| (k.into(), v.into())).into()
                 }),
                 Ok(_) => false,
-                Err(error) => {
-                    !OF_LOADS.contains(&id) && error.contains(&name) && !error.contains('\n')
-                }
+                Err(error) => !OF_LOADS.contains(&id) && error.contains(&name) && !error.contains('\n'),
             };
             if !is_good {
                 wrong.push(format!("{id}: {:?}", found.map(|plan| plan.text().to_owned())));
