@@ -194,6 +194,7 @@ fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
 }
 
 /// Observes in vain until its window ends: a number at each of its ends.
+#[expect(clippy::unnecessary_wraps, reason = "the form of every observation")]
 fn window(window: &fleet::Window, stop: &Stop) -> Result<Vec<Sample>, String> {
     let end_ns = |at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns());
     while end_ns(window.until_ns) > 0 && !stop.is_requested() {

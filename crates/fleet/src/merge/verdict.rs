@@ -264,7 +264,7 @@ mod tests {
     /// The unkind truth: a degraded run is INVALID for every other reason.
     #[test]
     fn only_a_loss_that_is_accepted_makes_a_run_degraded() {
-        let of = |name: &str, lost_at_s, missing_slices: &[u64]| OfAgent {
+        let of = |name: &str, lost_at_s: Option<f64>, missing_slices: &[u64]| OfAgent {
             agent: name.to_owned(),
             host: "gen1".to_owned(),
             weight: 1,

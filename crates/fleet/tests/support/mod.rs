@@ -144,7 +144,7 @@ impl Member {
         let spool = tempfile::tempdir().unwrap();
         let (folder, name) = (spool.path().to_owned(), id.to_owned());
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
-        let thread = thread::spawn(move || serve_with(&server, &name, traits, folder, stop));
+        let thread = thread::spawn(move || serve_with(&server, &name, &traits, folder, stop));
         Self { stop, id: id.to_owned(), thread: Some(thread), spool }
     }
 
@@ -187,10 +187,10 @@ struct Traits {
 /// Serves as an agent until `stop`.
 pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
     let traits = Traits { labels: Vec::new(), weight: 1, observe: None, probes: false };
-    serve_with(server, id, traits, spool, stop);
+    serve_with(server, id, &traits, spool, stop);
 }
 
-fn serve_with(server: &Server, id: &str, traits: Traits, spool: PathBuf, stop: &Stop) {
+fn serve_with(server: &Server, id: &str, traits: &Traits, spool: PathBuf, stop: &Stop) {
     let labels = traits.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let agent = Agent {
         server,

@@ -1,5 +1,6 @@
 //! The latency probe beside a fleet's load, in words.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use record::histogram::QUANTILES;
@@ -31,14 +32,17 @@ pub(crate) fn in_words(of: &OfProbe) -> (String, bool) {
     if let Ok(Some(summary)) = record.response_summary() {
         for (place, (quantile, _)) in QUANTILES.iter().enumerate() {
             if let Some(ns) = summary.quantile_ns(place).filter(|_| ["p50", "p99"].contains(quantile)) {
-                text += &format!(", {quantile} {}{}", summary.bound(quantile).mark(), latency(ns as f64));
+                let mark = summary.bound(quantile).mark();
+                write!(text, ", {quantile} {mark}{}", latency(ns as f64)).expect("a string");
             }
         }
-        text += &format!(", max {}{}", summary.bound("max").mark(), latency(summary.max_ns as f64));
+        let mark = summary.bound("max").mark();
+        write!(text, ", max {mark}{}", latency(summary.max_ns as f64)).expect("a string");
     }
     let failures: Vec<&str> = record.verdict.failures().map(|check| check.text.as_str()).collect();
     if !failures.is_empty() {
-        text += &format!("; {}: {}", record.verdict.state.word(), failures.join("; "));
+        let state = record.verdict.state.word();
+        write!(text, "; {state}: {}", failures.join("; ")).expect("a string");
     }
     (text, !failures.is_empty())
 }
