@@ -229,7 +229,7 @@ impl Dealt {
         }
     }
 
-    /// The share of an agent; `None` if there is none.
+    /// The share of an agent; `None` if no fleet has it.
     pub(crate) fn share(&self, index: u32, settings: &LoadSettings) -> Option<Share> {
         if self.weights.is_empty() {
             return Share::new(index, self.of, settings);

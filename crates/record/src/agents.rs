@@ -55,7 +55,7 @@ impl FleetSettings {
     }
 }
 
-/// What an observing agent measured on its machine during the measured phase of a load.
+/// Numbers of an observing agent's machine during the measured phase of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
     /// Name of the agent.
@@ -71,7 +71,8 @@ pub struct Watched {
 /// Longest name and longest value of a label.
 const LABEL_BYTES_MAX: usize = 64;
 
-/// Name and value of an agent's label, `NAME=VALUE`; `None` if it is none, or longer than 64 bytes.
+/// Name and value of an agent's label, `NAME=VALUE`; `None` for another form, or for more than 64
+/// bytes.
 pub fn label(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
     let is_good =

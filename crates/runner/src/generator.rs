@@ -31,7 +31,8 @@ pub trait Generator: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if nothing was measured. A lost agent is not an error: the record is INVALID or degraded.
+    /// [`LoadError`] if nothing was measured. A lost agent is not an error: the record is INVALID or
+    /// degraded.
     fn generate(
         &self,
         order: &Order<'_>,

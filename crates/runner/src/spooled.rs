@@ -54,9 +54,10 @@ impl<'a> Spooled<'a> {
         }
     }
 
-    /// Observing agents without numbers, with the reasons.
-    pub fn take_missing(&mut self) -> BTreeMap<String, Missing> {
-        std::mem::take(&mut self.missing)
+    /// Variant of [`Self::end`] that adds the observing agents without numbers to `missing`.
+    pub fn end_with(mut self, missing: &mut BTreeMap<String, Missing>) -> Spool {
+        missing.append(&mut self.missing);
+        self.end()
     }
 
     /// Follows the load through its phases and intervals.

@@ -358,6 +358,13 @@ pub(crate) fn settings_of(conductor: &Conductor<'_>, trial: &Trial, workspace: &
     settings
 }
 
+/// Adds an agent's numbers of its machine.
+fn watched(spooled: &mut Spooled<'_>, event: &Event<'_>) {
+    if let Event::Watched(watched) = event {
+        spooled.add_watched(watched);
+    }
+}
+
 /// Runs the load.
 fn measure(
     conductor: &mut Conductor<'_>,
@@ -387,9 +394,7 @@ fn measure(
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let order = (header.id, &settings, *stop);
         let generated = generator::generate(generator.as_deref(), fleet.as_ref(), order, &mut |event| {
-            if let Event::Watched(watched) = event {
-                spooled.add_watched(watched);
-            }
+            watched(&mut spooled, event);
             if let Event::Load(told) = event {
                 meter.follow(told);
                 surroundings.follow(told);
@@ -411,8 +416,7 @@ fn measure(
         generated
     });
     journaled?;
-    missing.extend(spooled.take_missing());
-    let spool = spooled.end();
+    let spool = spooled.end_with(&mut missing);
     let resources = used.end((host, anchor), &mut series, &mut missing);
     let server_cpu = meter.end();
     let throttled = beside.take_throttled();

@@ -44,8 +44,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// Generate load; or observe this machine, such as the server's, during the loads of others; or be the latency
-    /// probe beside them
+    /// Generate load; or observe this machine, such as the server's, during the loads of others; or be the
+    /// latency probe beside them
     #[arg(long, value_name = "WHAT", default_value = "load", value_parser = ["load", "observe", "probe"])]
     role: String,
 

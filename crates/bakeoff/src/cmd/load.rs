@@ -4,6 +4,7 @@
 mod fleet;
 mod search;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -260,8 +261,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     });
     drop(viewed);
-    let unwatched = spooled.take_missing();
-    let spool = spooled.end();
+    let mut unwatched = BTreeMap::new();
+    let spool = spooled.end_with(&mut unwatched);
     let mut screen = screen.finish();
     // The writer of the log ends when its last sender is dropped.
     drop(with);

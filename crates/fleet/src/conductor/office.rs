@@ -150,7 +150,7 @@ pub struct Spools {
     run: String,
     /// Agents of which everything has arrived: the one to ask, and the owner of the spool if it is another.
     complete: Vec<(String, Option<String>)>,
-    /// Agents beside the load whose work has arrived, with its name.
+    /// Agents beside the load that have sent their work, with its name.
     helpers: Vec<(String, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! A latency probe beside the load: an agent without a share plays few events of the same kind. They are in no
-//! number of the load.
+//! A latency probe beside the load: an agent without a share plays few events of the same kind. They are in
+//! no number of the load.
 
 use std::sync::Arc;
 use std::time::Duration;

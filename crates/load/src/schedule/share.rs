@@ -1,8 +1,8 @@
 //! A generator's share of a load that several generators play together.
 //!
 //! Everything in a load has a number: its events, its threads, its connections. Of `of` equal generators,
-//! number `index` has the numbers `index`, `index + of`, `index + 2 of`, ... If the generators have weights, a
-//! pattern of as many numbers as the sum of the weights deals them out, again and again. The whole schedule
+//! number `index` has the numbers `index`, `index + of`, `index + 2 of`, ... If the generators have weights,
+//! a pattern of as many numbers as the sum of the weights deals them out, again and again. The whole schedule
 //! stays the pure function that it is: a share only leaves out the numbers of the others, so the union of all
 //! shares is the schedule of one generator, event for event, with the same due times and the same random
 //! streams.
@@ -135,8 +135,8 @@ pub fn threads_min(weights: &[u32]) -> u32 {
 ///
 /// # Source
 ///
-/// R. Tijdeman, *The chairman assignment problem*, Discrete Mathematics 32 (1980), 323-330: of the owners whose
-/// part has grown far enough, the one takes the number that would be the first to have too few.
+/// R. Tijdeman, *The chairman assignment problem*, Discrete Mathematics 32 (1980), 323-330: of the owners
+/// with a part that has grown far enough, the one takes the number that would be the first to have too few.
 fn pattern(weights: &[u32]) -> Vec<usize> {
     let divisor = weights.iter().fold(0, |a, b| greatest_common_divisor(a, *b)).max(1);
     let weights: Vec<u64> = weights.iter().map(|weight| u64::from(weight / divisor)).collect();

@@ -72,6 +72,15 @@ pub fn load(
         .maybe("throttled", super::throttled::throttled(throttled))
         .with("machine", machine_value(machine))
         .with("verdict", verdict(&record.verdict));
+    let object = parts(object, record);
+    match &settings.http.replay {
+        Some(replay) => object.with("replay", of_replay(replay)).finish(),
+        None => object.finish(),
+    }
+}
+
+/// Hosts, agents and probe, if there are any.
+fn parts(object: Object, record: &LoadRecord) -> Object {
     let object = if record.hosts.is_empty() {
         object
     } else {
@@ -82,13 +91,9 @@ pub fn load(
     } else {
         object.with("agents", record.agents.iter().map(of_agent).collect::<Vec<_>>())
     };
-    let object = match &record.probe {
+    match &record.probe {
         None => object,
         Some(probe) => object.with("probe", of_probe(probe)),
-    };
-    match &settings.http.replay {
-        Some(replay) => object.with("replay", of_replay(replay)).finish(),
-        None => object.finish(),
     }
 }
 

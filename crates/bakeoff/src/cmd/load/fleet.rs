@@ -22,23 +22,23 @@ pub(crate) struct FleetOptions {
     #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
 
-    /// With --fleet: if an agent or intervals are lost, the run is INVALID, or it is shown with its losses and not
-    /// judged
+    /// With --fleet: if an agent or intervals are lost, the run is INVALID, or it is shown with its losses and
+    /// not judged
     #[arg(long, value_name = "WHAT", requires = "fleet", default_value = "invalid", value_parser = ["invalid", "degraded"])]
     on_loss: String,
 
-    /// With --nats: take only agents with this label (`bakeoff agent --label`); repeat for several, all of which
-    /// an agent must have
+    /// With --nats: take only agents with this label (`bakeoff agent --label`); repeat for several, all of
+    /// which an agent must have
     #[arg(long, value_name = "NAME=VALUE", requires = "fleet", value_parser = agent_label)]
     place: Vec<(String, String)>,
 
-    /// Also N agents that observe their machines during the measured phase (`bakeoff agent --role observe`): their
-    /// numbers over time are in the run, with the host's name
+    /// Also N agents that observe their machines during the measured phase (`bakeoff agent --role observe`):
+    /// their numbers over time are in the run, with the host's name
     #[arg(long, value_name = "N", requires = "fleet", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     observers: u32,
 
-    /// Also a latency probe of so many events per second, by an agent apart (`bakeoff agent --role probe`): its
-    /// events are not in the totals, and its percentiles stand for themselves
+    /// Also a latency probe of so many events per second, by an agent apart (`bakeoff agent --role probe`):
+    /// its events are not in the totals, and its percentiles stand for themselves
     #[arg(long, value_name = "RATE", requires = "fleet", value_parser = probe_rate)]
     probe: Option<f64>,
 
