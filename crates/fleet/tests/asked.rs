@@ -78,7 +78,7 @@ fn a_load_takes_the_agents_that_have_its_labels() {
     let start = |id, labels: &[_]| Member::start_as(nats.server(), id, labels, 1);
     let _members = [
         start("a1", &[("rack", "a")]),
-        start("a2", &[("rack", "b")]),
+        start("a2", &[("rack", "b"), ("kind", "gen")]),
         start("a3", &[("rack", "a"), ("kind", "gen")]),
         start("a4", &[]),
     ];

@@ -13,6 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use fleet::{Agent, FleetError, Observing, ReadWords, Server, Window};
 use load::Stop;
 use probes::observe::{KINDS, Kind, named};
@@ -141,10 +142,11 @@ type Watch = (Window, Arc<AtomicBool>, SyncSender<Vec<Sample>>);
 
 /// Opens the instruments on a thread, which observes the windows that it is given.
 fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
-    let (sender, windows) = sync_channel::<Watch>(1);
+    let ((sender, windows), (opened, is_open)) = (sync_channel::<Watch>(1), sync_channel::<()>(1));
     let kinds = observed.0.clone();
     let body = move || {
         let mut beside = Beside::new(true).with(&kinds);
+        let _ = opened.send(());
         for (Window { from_ns, until_ns, interval }, is_over, place) in windows {
             let is_over = || is_over.load(Ordering::Relaxed);
             // The agent no longer waits if it ends.
@@ -152,6 +154,8 @@ fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
         }
     };
     std::thread::Builder::new().name("instruments".into()).spawn(body)?;
+    // An agent that answers observes from the first moment on: to open all instruments takes seconds.
+    is_open.recv().context("opening the instruments")?;
     let sender = Mutex::new(sender);
     Ok(Box::leak(Box::new(move |window: &Window, stop: &Stop| {
         let gone = || "the thread of the instruments has ended".to_owned();
@@ -160,6 +164,9 @@ fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
         sent.map_err(|_| gone())?;
         loop {
             match numbers.recv_timeout(LOOK) {
+                Ok(numbers) if numbers.is_empty() && !stop.is_requested() => {
+                    return Err("the instruments have no number of the measured phase".to_owned());
+                }
                 Ok(numbers) => return Ok(numbers),
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
                 Err(RecvTimeoutError::Timeout) => is_over.store(stop.is_requested(), Ordering::Relaxed),

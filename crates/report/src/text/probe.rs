@@ -7,7 +7,7 @@ use record::histogram::QUANTILES;
 use record::load::OfProbe;
 
 use super::{Style, Tint, labelled};
-use crate::number::{count, latency, rate};
+use crate::number::{count, latency};
 
 /// Writes the line of a probe, with label and text in these columns.
 pub(super) fn probe(
@@ -23,7 +23,7 @@ pub(super) fn probe(
 
 /// The probe in a sentence, and whether its numbers are missing or not valid.
 pub(crate) fn in_words(of: &OfProbe) -> (String, bool) {
-    let name = format!("{} on {} at {}/s", of.agent, of.host, rate(of.per_s));
+    let name = format!("{} on {} at {}/s", of.agent, of.host, of.per_s);
     let record = match &of.record {
         Ok(record) => record,
         Err(missing) => return (format!("{name}: no numbers: {missing}"), true),
