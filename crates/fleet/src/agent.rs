@@ -286,7 +286,10 @@ impl Member<'_> {
         if running.job.is_armed() {
             return Answer::Done;
         }
-        if running.job.beat() != Beat::Ready {
+        // An observation has nothing to prepare: its thread may begin to wait after the order.
+        let beat = running.job.beat();
+        let may_begin = beat == Beat::Ready || beat == Beat::Preparing && !running.job.is_of_a_load();
+        if !may_begin {
             return Answer::Refused { why: "not ready to begin".to_owned() };
         }
         if at_ns < Monotonic.now_ns() + NOTICE_NS {

@@ -143,7 +143,9 @@ type Watch = (Window, Arc<AtomicBool>, SyncSender<Vec<Sample>>);
 /// Opens the instruments on a thread, which observes the windows that it is given.
 fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
     let ((sender, windows), (opened, is_open)) = (sync_channel::<Watch>(1), sync_channel::<()>(1));
-    let kinds = observed.0.clone();
+    // Profiles are no numbers over time, and their names take long to find.
+    let is_of_numbers = |kind: &&Kind| !["profile", "off-cpu"].contains(&kind.name);
+    let kinds: Vec<Kind> = observed.0.iter().filter(is_of_numbers).cloned().collect();
     let body = move || {
         let mut beside = Beside::new(true).with(&kinds);
         let _ = opened.send(());

@@ -24,7 +24,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const STOP_TRIES: u32 = 2;
 /// Attempts to find the end of a helper's work, and those that an order without an answer costs: it has
 /// waited as long.
-const HELPER_TRIES: u32 = 20;
+const HELPER_TRIES: u32 = 40;
 const NO_ANSWER_COSTS: u32 = 8;
 const HELPER_AGAIN: Duration = Duration::from_millis(250);
 /// After the last answer to a hello, no more are expected.
