@@ -145,7 +145,7 @@ fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
     let ((sender, windows), (opened, is_open)) = (sync_channel::<Watch>(1), sync_channel::<()>(1));
     // Profiles are no numbers over time, and their names take long to find.
     let is_of_numbers = |kind: &&Kind| !["profile", "off-cpu"].contains(&kind.name);
-    let kinds: Vec<Kind> = observed.0.iter().filter(is_of_numbers).cloned().collect();
+    let kinds: Vec<Kind> = observed.0.iter().filter(is_of_numbers).copied().collect();
     let body = move || {
         let mut beside = Beside::new(true).with(&kinds);
         let _ = opened.send(());
