@@ -129,10 +129,9 @@ fn the_instruments_of_a_trial_watch_its_measured_phase() {
     }
 }
 
-/// Here, the observer's machine is the conductor's: its numbers have the agent's name too.
 #[test]
-fn an_observer_and_a_probe_stand_apart_in_the_run() {
-    let asked = "agents = 2\nobservers = 1\nprobe = 50";
+fn a_probe_stands_apart_in_the_run() {
+    let asked = "agents = 2\nprobe = 50";
     let plan = PLAN.replace("agents = 2", asked).replace("blocks = 2", "blocks = 1");
     let Some(lab) = lab(&plan) else { return };
     let ended = run(&lab);
@@ -145,19 +144,9 @@ fn an_observer_and_a_probe_stand_apart_in_the_run() {
     for id in ids {
         let run = archive.run(id.parse().unwrap()).unwrap();
         let load = run.load.as_ref().unwrap();
-        assert_eq!(load.agents.len(), 2, "neither an observer nor a probe has a share");
+        assert_eq!(load.agents.len(), 2, "a probe has no share");
         let probe = load.probe.as_ref().unwrap().record.as_ref().unwrap();
         assert_eq!(probe.counts.planned, 40, "50/s for 0.8 s");
-        let from_ns = load.measured_from_ns - run.header.anchor.monotonic_ns;
-        let from_ms = i64::try_from(from_ns / 1_000_000).unwrap();
-        let watched: Vec<_> = run.series.iter().filter(|sample| sample.host.ends_with(" (o1)")).collect();
-        let of_cpu = watched.iter().filter(|sample| &*sample.name == "cpu_not_idle_ratio");
-        let times: Vec<i64> = of_cpu.map(|sample| sample.t_ms - from_ms).collect();
-        // The clocks are one, and a busy machine may read late.
-        assert!(!times.is_empty(), "{:?}", run.instruments.missing);
-        assert!(times.iter().all(|t_ms| (1..2_000).contains(t_ms)), "{times:?}");
-        let names: std::collections::BTreeSet<&str> = watched.iter().map(|sample| &*sample.name).collect();
-        assert!(names.len() > 10, "several instruments have numbers: {names:?}");
     }
     for load in loads(&lab) {
         assert_balanced(&load);
