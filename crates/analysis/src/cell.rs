@@ -103,6 +103,14 @@ impl Cell {
         }
     }
 
+    /// Reason that the value of a sealed run in this block is not judged.
+    pub(crate) fn unjudged_in(&self, block: u32) -> Option<&Missing> {
+        match &self.values.iter().find(|v| v.block == block)?.value {
+            Err(why) => Some(why),
+            Ok(value) => value.unjudged.as_ref(),
+        }
+    }
+
     /// Blocks with a value or a lost trial.
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
         self.values.iter().map(|v| v.block).chain(self.fell_out.iter().copied()).collect()

@@ -207,20 +207,28 @@ impl Contest {
     fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, redone: (usize, usize)) -> Self {
         let mut blocks = Vec::new();
         let (mut lost_by_a, mut lost_by_b) = (0, 0);
+        let mut named = None;
         for block in a.blocks().union(&b.blocks()) {
             match (a.in_block(*block), b.in_block(*block)) {
                 (InBlock::Known(a), InBlock::Known(b)) => blocks.push((*block, a.clone(), b.clone())),
-                (InBlock::FellOut, InBlock::Known(_)) => lost_by_a += 1,
-                (InBlock::Known(_), InBlock::FellOut) => lost_by_b += 1,
+                (InBlock::FellOut, InBlock::Known(_)) => {
+                    lost_by_a += 1;
+                    named = named.or_else(|| Some((*block, a.unjudged_in(*block)?)));
+                }
+                (InBlock::Known(_), InBlock::FellOut) => {
+                    lost_by_b += 1;
+                    named = named.or_else(|| Some((*block, b.unjudged_in(*block)?)));
+                }
                 _ => {}
             }
         }
         let uneven = if lost_by_a + lost_by_b > 0 {
             Some(Missing::because(format!(
-                "unevenly lost trials: in {} only the configuration's, in {} only the reference's; the \
+                "unevenly lost trials: in {} only the configuration's, in {} only the reference's{}; the \
                  remaining blocks may be biased",
                 blocks_word(lost_by_a),
-                blocks_word(lost_by_b)
+                blocks_word(lost_by_b),
+                named.map_or_else(String::new, |(block, why)| format!(" (block {block}: {})", why.reason))
             )))
         } else {
             unevenly_redone((a.redone.len(), b.redone.len()), redone)

@@ -15,7 +15,7 @@ pub use crate::value::Value;
 use crate::value::check_span;
 
 /// Value of a metric in a run. The 99th percentile is that of response time if it was measured, else (closed
-/// loop) of service time.
+/// loop) of service time. A value of a degraded run is shown and not judged.
 ///
 /// # Errors
 ///
@@ -27,6 +27,9 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
     if load.counts.done == 0 {
         return Err(Missing::because("no event was done"));
+    }
+    if matches!(metric, Metric::CpuPerEvent | Metric::IoPerEvent | Metric::EnergyPerEvent) {
+        not_degraded(load)?;
     }
     let value = match metric {
         Metric::Throughput => Value::exact(load.achieved_per_s),
@@ -44,10 +47,20 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
         Metric::Time | Metric::Cpu => unreachable!("metrics of a command are read above"),
     };
     if value.low.is_finite() && value.low > 0.0 {
-        Ok(value)
+        Ok(Value { unjudged: value.unjudged.or(not_degraded(load).err()), ..value })
     } else {
         Err(Missing::because(format!("{} is {}, which has no logarithm", metric.word(), value.low)))
     }
+}
+
+/// Whether the whole load was generated and all its events are known. The server of a degraded run had less
+/// to do than in other runs, and events that it worked for may not be known.
+///
+/// # Errors
+///
+/// The losses of a degraded run.
+pub(crate) fn not_degraded(load: &LoadRecord) -> Maybe<()> {
+    load.verdict.degraded().map_or(Ok(()), |lost| Err(Missing::because(format!("degraded: {lost}"))))
 }
 
 /// Time or CPU time of a recorded command; CPU time by events if they were seen, else by rusage.

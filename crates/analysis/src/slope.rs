@@ -11,7 +11,7 @@ use record::run::Run;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::cell::{BlockValue, Cell, Seen, combinations, seen};
-use crate::metric::{Value, counted_per_s, cpu_ratio, events_in_doubt_per_s};
+use crate::metric::{Value, counted_per_s, cpu_ratio, events_in_doubt_per_s, not_degraded};
 use crate::paired::Paired;
 
 /// Below this p, CPU use does not follow a line.
@@ -203,6 +203,7 @@ struct Line {
 fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
     let point = |(_, run): &(&Trial, &Run)| {
         let load = run.load.as_ref().ok_or_else(|| Missing::because("the run generated no load"))?;
+        not_degraded(load)?;
         let counted_per_s = counted_per_s(run, load)?;
         if events_in_doubt_per_s(run, load)? > DOUBT_RATIO_MAX * counted_per_s {
             return Err(Missing::because(

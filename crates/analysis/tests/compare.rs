@@ -6,7 +6,7 @@ mod sample;
 use std::collections::BTreeSet;
 
 use bakeoff_analysis::{
-    Member, Paired, Rules, Verdict, compare, history, judge, machine, observing, spectrum,
+    Cell, Member, Paired, Rules, Verdict, compare, history, judge, machine, observing, spectrum,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -14,6 +14,7 @@ use record::bakeoff::{Attempt, Bakeoff, CONTROL_ARM, Levels, Metric, TrialState}
 use record::load::LoadRecord;
 use record::run::RunState;
 use record::server_cpu::ServerTasks;
+use record::verdict::{Check, Validity};
 use sample::{Recipe, normal};
 
 #[test]
@@ -58,6 +59,35 @@ fn a_block_counts_only_where_both_sides_are_sealed() {
     // However clear the difference, five blocks allow no claim.
     assert_eq!(comparisons.pairs[0].verdict, Verdict::Inconclusive);
     assert_eq!(comparisons.pairs[1].n(), 6);
+}
+
+/// The unkind truth: the trial is sealed, and its rate is a third lower because a generator died.
+#[test]
+fn a_degraded_trial_is_shown_and_named_and_no_verdict_rests_on_it() {
+    let mut bakeoff = Recipe { with_trouble: false, ..Recipe::journal() }.bake();
+    let is_it = |t: &&record::bakeoff::Trial| {
+        t.block == 3 && t.levels["journal_mode"] == "wal" && t.levels["threads"] == "1"
+    };
+    let lost = bakeoff.trials.iter().find(is_it).unwrap().index;
+    let text = "2 of 3 agents ran to the end: agent a2 was lost";
+    for attempt in bakeoff.attempts.iter_mut().filter(|a| a.trial == lost) {
+        let load = attempt.run.as_mut().unwrap().load.as_mut().unwrap();
+        load.achieved_per_s *= 2.0 / 3.0;
+        let check = Check { name: "agents", ok: false, found: 1.0, limit: 0.0, text: text.to_owned() };
+        load.verdict = record::verdict::Verdict { state: Validity::Degraded, checks: vec![check] };
+    }
+    let comparisons = compare(&bakeoff);
+    let pair = &comparisons.pairs[0];
+    assert_eq!((pair.n(), pair.verdict), (5, Verdict::Inconclusive));
+    let why = &pair.estimate.as_ref().unwrap_err().reason;
+    assert!(why.contains("block 3: degraded") && why.contains("agent a2 was lost"), "{why}");
+    assert_eq!(comparisons.pairs[1].n(), 6);
+    let is_its = |cell: &&Cell| cell.levels["journal_mode"] == "wal" && cell.levels["threads"] == "1";
+    let throughput = comparisons.cells_of(Metric::Throughput).find(is_its).unwrap();
+    assert_eq!(throughput.values.iter().filter(|v| v.value.is_ok()).count(), 6, "it is shown");
+    let per_event = comparisons.cells_of(Metric::CpuPerEvent).find(is_its).unwrap();
+    let unknown: Vec<u32> = per_event.values.iter().filter(|v| v.value.is_err()).map(|v| v.block).collect();
+    assert_eq!(unknown, [3], "the events that its CPU time was for are not all known");
 }
 
 /// Twelve blocks. For each of `trials` of `wal`, by block and threads, an attempt that ended as `state`

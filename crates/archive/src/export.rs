@@ -12,12 +12,14 @@ use std::io::{self, Write};
 
 use parquet::data_type::ByteArray;
 use record::bakeoff::{Bakeoff, Trial};
+use record::cpu::CpuInterval;
 use record::csv::write_row;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
 use record::missing::Maybe;
 use record::run::{Run, RunId};
+use record::series::{Sample, SharedText};
 
 use crate::Archive;
 use crate::error::ArchiveError;
@@ -219,6 +221,32 @@ fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>)
         flat.put(until_ns, slice.histogram.buckets().map(bucket).collect())?;
     }
     Ok(())
+}
+
+/// Every number of the intervals, as a series of `host`, like an export has them. Texts in labels have no
+/// commas.
+///
+/// - `from_ns`: time from which the samples count.
+pub fn numbers(cpu: &[CpuInterval], seen: &Instruments, host: &str, from_ns: u64) -> Vec<Sample> {
+    let mut found = Vec::new();
+    let host = SharedText::from(host);
+    let mut each = |until_ns: u64, leaf: flat::Leaf| {
+        let label = |(name, value): &(String, String)| format!("{name}={}", value.replace([',', '='], ";"));
+        let labels: Vec<String> = leaf.labels.iter().map(label).collect();
+        let ms = i128::from(until_ns) - i128::from(from_ns);
+        found.push(Sample {
+            t_ms: i64::try_from(ms / 1_000_000).unwrap_or(i64::MAX),
+            host: host.clone(),
+            name: leaf.name.into(),
+            labels: labels.join(",").into(),
+            value: leaf.value,
+        });
+        Ok(())
+    };
+    let mut flat = Flat { seen, each: &mut each };
+    let all = flat.intervals(cpu).and_then(|()| visit_all(&mut flat));
+    all.expect("each number is taken");
+    found
 }
 
 /// Passes each number of an interval, with the end of the interval, to `each`.

@@ -58,7 +58,7 @@ pub use exchange::{
     Checked, FILE_BYTES_MAX, FILES_MAX, Incoming, IncomingFile, Parcel, ParcelFile, Shelf,
     check_parcel_files, identity_of, is_journal,
 };
-pub use export::Format;
+pub use export::{Format, numbers};
 pub use journal::{Claim, Journal};
 pub use listing::{Damage, Filter, Listed, PartOf};
 pub use live::{Live, Pace, Standing, TrialStanding};

@@ -36,7 +36,7 @@ impl<'a> Viewers<'a> {
             }
             Event::Load(event) => tell_of_load(live, event),
             Event::Doing(what) => live.add(json!({"doing": what})),
-            Event::Ended { .. } => {}
+            Event::Watched(_) | Event::Ended { .. } => {}
         }
     }
 }

@@ -129,6 +129,41 @@ fn the_instruments_of_a_trial_watch_its_measured_phase() {
     }
 }
 
+#[test]
+fn a_probe_stands_apart_in_the_run() {
+    let asked = "agents = 2\nprobe = 50";
+    let plan = PLAN.replace("agents = 2", asked).replace("blocks = 2", "blocks = 1");
+    let Some(lab) = lab(&plan) else { return };
+    let ended = run(&lab);
+    assert!(matches!(ended.code, Some(0 | 3)), "{}{}", ended.out, ended.err);
+    let archive = archive::Archive::open(&lab.path("archive")).unwrap();
+    let ids = fs::read_dir(lab.path("archive/runs")).unwrap().flatten().map(|run| run.file_name());
+    let ids: Vec<String> = ids.map(|name| name.into_string().unwrap()).collect();
+    let ids: Vec<&String> = ids.iter().filter(|name| !name.starts_with('.')).collect();
+    assert_eq!(ids.len(), 2, "{}", ended.err);
+    for id in ids {
+        let run = archive.run(id.parse().unwrap()).unwrap();
+        let load = run.load.as_ref().unwrap();
+        assert_eq!(load.agents.len(), 2, "a probe has no share");
+        let probe = load.probe.as_ref().unwrap().record.as_ref().unwrap();
+        assert_eq!(probe.counts.planned, 40, "50/s for 0.8 s");
+    }
+    for load in loads(&lab) {
+        assert_balanced(&load);
+        let sum: u64 =
+            load["agents"].as_array().unwrap().iter().map(|a| a["planned"].as_u64().unwrap()).sum();
+        assert_eq!((&load["planned"], &load["probe"]["planned"]), (&sum.into(), &40.into()), "{load}");
+        assert!(load["probe"]["response_ns"]["p50"].is_number(), "{}", load["probe"]);
+        let page = lab.path("page.html");
+        let id = load["run"].as_str().unwrap();
+        let report = lab.run(&["report", id, "-o", page.to_str().unwrap()]);
+        assert_eq!(report.code, Some(0), "{}", report.err);
+        let page = fs::read_to_string(page).unwrap();
+        assert!(page.contains("The probe, apart from the load: p1 on "), "the page has the probe");
+    }
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
+
 /// A NATS server and two agents.
 struct Dev {
     child: Child,
@@ -208,6 +243,37 @@ fn a_trial_that_loses_an_agent_is_invalid_and_names_it() {
         "{words}"
     );
     assert!(words.contains("is LOST") && words.contains("1 of 2 agents are ready"), "{words}");
+}
+
+/// The trial stands on the page and is named; no verdict rests on it.
+#[test]
+fn a_trial_whose_loss_is_accepted_is_degraded_and_named_on_the_page() {
+    let long = PLAN.replace("800ms", "2s").replace("blocks = 2", "blocks = 1");
+    let Some(lab) = lab(&long.replace("agents = 2", "agents = 2\non_loss = \"degraded\"")) else { return };
+    let dev = Dev::start(&lab);
+    let child = begun(&lab, &dev);
+    kill(dev.agents()[0], Signal::SIGKILL).unwrap();
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    let loads = loads(&lab);
+    assert_eq!(loads.len(), 1, "the other trial has too few agents: {}", ended.err);
+    assert_balanced(&loads[0]);
+    let words = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("is LOST: the run is degraded"), "{words}");
+    let checks = loads[0]["verdict"]["checks"].as_array().unwrap();
+    let is_lost = |check: &&Value| ["agents", "slices"].contains(&check["name"].as_str().unwrap());
+    if checks.iter().filter(|check| check["ok"] == false).any(|check| !is_lost(&check)) {
+        println!("not judged: this machine is too busy: {}", loads[0]["verdict"]);
+        return;
+    }
+    assert_eq!(loads[0]["verdict"]["state"], "degraded", "{}", loads[0]["verdict"]);
+    assert!(words.contains("degraded: 1 of 2 agents ran to the end: agent a"), "{words}");
+    assert!(words.contains("planned events are known"), "{words}");
+    assert!(lab.run(&["runs", "list"]).out.contains(" degraded "), "the list names it");
+    let page = lab.path("page.html");
+    let report = lab.run(&["report", "latest", "-o", page.to_str().unwrap()]);
+    assert_eq!(report.code, Some(0), "{}", report.err);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("Disturbed, degraded: 1 of 1 runs"), "the page names it");
 }
 
 #[test]

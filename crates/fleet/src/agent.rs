@@ -1,5 +1,6 @@
 //! One member of a fleet: answers orders, plays its share of a load, and publishes what it has kept.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,12 +12,12 @@ use record::clock::{Clock as _, Monotonic};
 use tokio::sync::watch;
 
 use crate::error::{FleetError, of_file};
-use crate::job::Job;
+use crate::job::{Job, Observing};
 use crate::meant::{ReadWords, Sender};
 use crate::presence::BEAT_NS;
 use crate::server::Server;
 use crate::spool::{Folder, Own, make_private};
-use crate::wire::{self, Addressed, Answer, Beat, Hello, Order, Plan, SpoolFile};
+use crate::wire::{self, Addressed, Answer, Beat, Hello, Order, Plan, SpoolFile, Watch};
 
 /// An agent that is ready waits this long for the next order of its conductor.
 const ORPHAN_NS: u64 = 30_000_000_000;
@@ -37,10 +38,18 @@ pub struct Agent<'a> {
     pub id: String,
     /// Name of this machine.
     pub host: String,
+    /// Labels by which a load chooses its agents.
+    pub labels: BTreeMap<String, String>,
+    /// Weight of the agent's share of a load, from 1 to 100.
+    pub weight: u32,
     /// Folder for the intervals of the runs of this machine's agents; each agent has its own in it.
     pub spool: PathBuf,
     /// Reads the command line of a load.
     pub read: &'static ReadWords,
+    /// Observes this machine during a load. An agent that observes generates no load.
+    pub observe: Option<&'static Observing>,
+    /// Whether this agent is for probes, and has no share of a load.
+    pub probes: bool,
     /// Ends the agent.
     pub stop: &'a Stop,
     /// Called once the agent waits for loads.
@@ -140,6 +149,10 @@ impl Member<'_> {
                 .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             busy: busy.map(|running| running.job.run.clone()),
             epoch: self.epoch.clone(),
+            labels: self.agent.labels.clone(),
+            weight: self.agent.weight,
+            observes: self.agent.observe.is_some(),
+            probes: self.agent.probes,
         };
         self.send(reply, wire::bytes(&answer)).await;
     }
@@ -165,6 +178,7 @@ impl Member<'_> {
                         return self.send(reply, bytes).await;
                     }
                     Order::Prepare(plan) => self.prepare(plan, tell),
+                    Order::Watch(order) => self.watch(&order, tell),
                     Order::Arm { run, at_ns, bound_ns } => self.arm(&run, at_ns, bound_ns, tell),
                     Order::Stop { run } => self.stop(&run),
                     Order::Taken { run, owner } => self.taken(&run, owner.as_deref()),
@@ -178,17 +192,18 @@ impl Member<'_> {
         self.send(reply, wire::bytes(&answer)).await;
     }
 
-    fn prepare(&mut self, plan: Plan, tell: &mut dyn FnMut(&str)) -> Answer {
-        let refused = |why: String| Answer::Refused { why };
+    /// Leaves the run before, if it is over; the answer if nothing is to begin.
+    fn leave_for(&mut self, run: &str, tell: &mut dyn FnMut(&str)) -> Option<Answer> {
+        let refused = |why: String| Some(Answer::Refused { why });
         if let Some(running) = self.job.as_ref().filter(|running| !running.job.is_over()) {
             // The answer to the first order may have been lost.
-            return if running.job.run == plan.run {
-                Answer::Done
+            return if running.job.run == run {
+                Some(Answer::Done)
             } else {
                 refused(format!("busy with run {}", running.job.run))
             };
         }
-        if !wire::is_name(&plan.run) {
+        if !wire::is_name(run) {
             return refused("invalid run name".to_owned());
         }
         if let Some(before) = self.job.take() {
@@ -201,6 +216,45 @@ impl Member<'_> {
                 }
                 Some(_) => tell(&format!("{}: no conductor collected this run", folder.path().display())),
             }
+        }
+        None
+    }
+
+    /// Waits for the start of a load, during which this machine is observed.
+    fn watch(&mut self, order: &Watch, tell: &mut dyn FnMut(&str)) -> Answer {
+        let refused = |why: String| Answer::Refused { why };
+        let Some(observe) = self.agent.observe else {
+            return refused("this agent generates load: start one with --role observe".to_owned());
+        };
+        if !self.agent.server.has_credentials() {
+            return refused(
+                "without credentials, an agent observes nothing, because any user of this machine could read it: \
+                 connect the agent with --nkey or a password"
+                    .to_owned(),
+            );
+        }
+        if let Some(answer) = self.leave_for(&order.run, tell) {
+            return answer;
+        }
+        match Job::watch(order, observe, self.own.folder()) {
+            Err(why) => refused(why),
+            Ok(job) => {
+                tell(&format!("run {}: observes this machine", job.run));
+                // The conductor reads its numbers at the end: nothing is published.
+                let publisher = tokio::spawn(async {});
+                self.job = Some(Running { job, publisher, is_told: false, beats_left: 20 });
+                Answer::Done
+            }
+        }
+    }
+
+    fn prepare(&mut self, plan: Plan, tell: &mut dyn FnMut(&str)) -> Answer {
+        let refused = |why: String| Answer::Refused { why };
+        if self.agent.observe.is_some() {
+            return refused("this agent observes its machine, and generates no load".to_owned());
+        }
+        if let Some(answer) = self.leave_for(&plan.run, tell) {
+            return answer;
         }
         let sender = if self.agent.server.has_credentials() { Sender::Conductor } else { Sender::Anyone };
         let share = format!("run {}: share {} of {}", plan.run, plan.index.saturating_add(1), plan.of);
@@ -232,7 +286,10 @@ impl Member<'_> {
         if running.job.is_armed() {
             return Answer::Done;
         }
-        if running.job.beat() != Beat::Ready {
+        // An observation has nothing to prepare: its thread may begin to wait after the order.
+        let beat = running.job.beat();
+        let may_begin = beat == Beat::Ready || beat == Beat::Preparing && !running.job.is_of_a_load();
+        if !may_begin {
             return Answer::Refused { why: "not ready to begin".to_owned() };
         }
         if at_ns < Monotonic.now_ns() + NOTICE_NS {
@@ -242,7 +299,9 @@ impl Member<'_> {
             return Answer::Refused { why: "the start time is more than a minute ahead".to_owned() };
         }
         running.job.arm(at_ns);
-        if let Err(error) = running.job.write_start(&agent.id, &agent.host, at_ns, bound_ns) {
+        if running.job.is_of_a_load()
+            && let Err(error) = running.job.write_start(&agent.id, &agent.host, at_ns, bound_ns)
+        {
             tell(&format!("run {run}: if its conductor dies, it cannot be collected: {error}"));
         }
         Answer::Done

@@ -2,8 +2,10 @@
 
 mod collect;
 mod gather;
+mod observers;
 pub(crate) mod office;
 mod play;
+mod probe;
 pub(crate) mod recover;
 
 use record::load::LoadRecord;
@@ -22,7 +24,7 @@ use crate::{clock, merge, wire};
 /// # Errors
 ///
 /// [`FleetError`] if nothing was measured. An agent that is lost during the load is not an error: the record
-/// shows it, and is INVALID.
+/// shows it, and is INVALID or degraded.
 pub fn conduct(
     fleet: &Fleet<'_>,
     tell: &mut dyn FnMut(&Told<'_>),
@@ -33,16 +35,22 @@ pub fn conduct(
         runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
     let (record, conductor) = runtime.block_on(async {
         let client = fleet.server.connect(wire::CONDUCTOR).await?;
-        let mut conductor = Conductor { fleet, client, members: Vec::new() };
+        let (members, observers) = (Vec::new(), Vec::new());
+        let mut conductor = Conductor { fleet, client, members, observers, probe: None };
         conductor.gather().await?;
         let played = conductor.play(tell).await;
         let whole = match played {
             Ok(measured_from_ns) => {
                 conductor.collect(tell).await;
-                conductor.merged(measured_from_ns, tell)
+                conductor.end_helpers(measured_from_ns).await;
+                conductor.collect_observers(measured_from_ns, tell).await;
+                let probe = conductor.collect_probe(tell).await;
+                let record = conductor.merged(measured_from_ns, tell);
+                record.map(|record| LoadRecord { probe, ..record })
             }
             Err(error) => {
                 conductor.stop_all().await;
+                conductor.stop_helpers().await;
                 Err(error)
             }
         };
@@ -58,7 +66,6 @@ impl Conductor<'_> {
             |slices: Vec<HistogramSlice>| tell(&Told::Load(&load::Event::IntervalClosed(slices)));
         let parts = self.members.iter().enumerate().map(|(index, member)| Part {
             index: u32::try_from(index).expect("as many as asked for"),
-            of: self.fleet.agents,
             agent: member.hello.agent.clone(),
             host: member.hello.host.clone(),
             received: &member.received,
@@ -67,9 +74,9 @@ impl Conductor<'_> {
             lost_at_s: member.lost_ns.map(|ns| (ns as f64 - measured_from_ns as f64) / 1e9),
             failed: member.failed.clone(),
         });
-        let fleet = self.fleet;
+        let (fleet, dealt) = (self.fleet, self.dealt());
         merge::whole(
-            &fleet.meant,
+            (&fleet.meant, &dealt),
             &parts.collect::<Vec<_>>(),
             measured_from_ns,
             fleet.stop.is_requested(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
+use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::error::{FleetError, of_file};
@@ -27,15 +28,32 @@ pub struct Dev {
     dir: tempfile::TempDir,
 }
 
+/// Agents that have no share of a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Helpers {
+    /// Number of agents that observe this machine.
+    pub observers: u32,
+    /// Whether an agent is a probe.
+    pub probe: bool,
+}
+
+impl Helpers {
+    /// Those that are asked for.
+    pub fn of(asked: &FleetSettings) -> Self {
+        Self { observers: asked.observers, probe: asked.probe_per_s.is_some() }
+    }
+}
+
 impl Dev {
-    /// Starts the server and `agents` agents.
+    /// Starts the server and `agents` agents that generate load.
     ///
+    /// - `helpers`: agents besides.
     /// - `program`: the program; its command `agent` is an agent.
     ///
     /// # Errors
     ///
     /// There is no `nats-server`, or a program does not start.
-    pub fn start(program: &Path, agents: u32) -> Result<Self, FleetError> {
+    pub fn start(program: &Path, agents: u32, helpers: Helpers) -> Result<Self, FleetError> {
         let nats = find().ok_or_else(|| FleetError::Program {
             program: "nats-server".to_owned(),
             text: "it is not installed: `apt-get install nats-server`, or see https://nats.io/download"
@@ -71,10 +89,12 @@ impl Dev {
         let mut dev = Self { server, agents: Vec::new(), url: String::new(), dir };
         let address = dev.address(&nats, &log)?;
         dev.url = format!("nats://fleet:{password}@{address}");
-        for number in 1..=agents {
-            let id = format!("a{number}");
+        let loads = (1..=agents).map(|number| (format!("a{number}"), "load"));
+        let observes = (1..=helpers.observers).map(|number| (format!("o{number}"), "observe"));
+        let probes = helpers.probe.then(|| ("p1".to_owned(), "probe"));
+        for (id, role) in loads.chain(observes).chain(probes) {
             let agent = Command::new(program)
-                .args(["agent", "--until-eof", "--id", &id, "--spool"])
+                .args(["agent", "--until-eof", "--id", &id, "--role", role, "--spool"])
                 .arg(dev.dir.path().join("spool"))
                 .env("NATS_URL", &dev.url)
                 .stdin(Stdio::piped())

@@ -25,7 +25,7 @@ pub enum FleetError {
     /// Too few agents answered.
     #[error(
         "{found} of {wanted} agents are ready{others}: start more with `bakeoff agent --server URL`, or ask \
-         for fewer with --fleet"
+         for fewer {fewer}"
     )]
     TooFew {
         /// Agents that can take part.
@@ -34,6 +34,8 @@ pub enum FleetError {
         wanted: usize,
         /// Agents that cannot take part, with the reason.
         others: String,
+        /// The place where fewer can be asked for.
+        fewer: &'static str,
     },
     /// The load of an agent failed, as it could on one machine.
     #[error("agent {agent}: {text}")]

@@ -11,16 +11,30 @@ use archive::documents::{self, SliceForm};
 use load::{Attachments, Event, Share, StartLine, Stop, StopLevel};
 use record::clock::WallAnchor;
 use record::load::{LoadSettings, Phase, Progress};
-use record::series::HistogramSlice;
+use record::series::{HistogramSlice, Sample};
 use tokio::sync::watch;
 
 use crate::meant::{Meant, ReadWords, Sender};
 use crate::spool::{Folder, SpoolWriter};
-use crate::wire::{self, Beat, End, First, Line, Plan, Seal, Shown, Start};
+use crate::wire::{self, Beat, Dealt, End, First, Line, Number, Plan, Seal, Shown, Start, Watch};
 
 /// Refusal of an agent without credentials.
 pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, because any user of this machine could give the order: \
      connect the agent with --nkey or a password";
+
+/// The measured phase of a load, on this machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its beginning, on `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// Its end.
+    pub until_ns: u64,
+    /// Length of an interval.
+    pub interval: Duration,
+}
+
+/// Observes this machine in a window, or until a stop; times count in milliseconds from its beginning.
+pub type Observing = dyn Fn(&Window, &Stop) -> Result<Vec<Sample>, String> + Send + Sync;
 
 /// Longest load that any user of this machine may order: it keeps the agent busy and fills its disk.
 const OF_ANYONE_MAX: Duration = Duration::from_hours(1);
@@ -39,8 +53,8 @@ pub(crate) struct Job {
     pub(crate) written: watch::Receiver<Option<u64>>,
     state: Arc<Mutex<State>>,
     is_armed: bool,
-    /// Number of the share, and number of shares.
-    share: (u32, u32),
+    /// Number of the share, and all of them; `None` of an agent that observes.
+    share: Option<(u32, Dealt)>,
     /// Form of the settings, and whether the due times are recorded ones; set once the plan is accepted.
     meant: Arc<OnceLock<(serde_json::Value, bool)>>,
 }
@@ -78,7 +92,7 @@ impl Job {
         let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
         let (told, written) = watch::channel(None);
         let state = Arc::new(Mutex::new(State::Works));
-        let (share, meant) = ((plan.index, plan.of), Arc::new(OnceLock::new()));
+        let (share, meant) = (Some((plan.index, plan.dealt())), Arc::new(OnceLock::new()));
         let body = {
             let (folder, line, stop, state) =
                 (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
@@ -103,6 +117,32 @@ impl Job {
         Ok(Self { run, folder, line, stop, written, state, is_armed: false, share, meant })
     }
 
+    /// Begins to wait for the start of a load that others generate, to observe this machine meanwhile.
+    pub(crate) fn watch(order: &Watch, observe: &'static Observing, spool: &Path) -> Result<Self, String> {
+        let (run, folder) = (order.run.clone(), Folder::of(spool, &order.run));
+        let (line, stop) = (StartLine::default(), Arc::new(Stop::new()));
+        let (told, written) = watch::channel(None);
+        let state = Arc::new(Mutex::new(State::Works));
+        let body = {
+            let (folder, line, stop, state) =
+                (folder.clone(), line.clone(), Arc::clone(&stop), Arc::clone(&state));
+            let order = order.clone();
+            move || {
+                let watched = watched(&order, (&line, &*stop), observe, &folder, &told);
+                *state.lock().unwrap_or_else(PoisonError::into_inner) =
+                    watched.map_or_else(State::Failed, |()| State::Ended);
+            }
+        };
+        thread::Builder::new().name("observe".into()).spawn(body).map_err(|error| error.to_string())?;
+        let meant = Arc::new(OnceLock::new());
+        Ok(Self { run, folder, line, stop, written, state, is_armed: false, share: None, meant })
+    }
+
+    /// Whether the agent has a share of the load.
+    pub(crate) fn is_of_a_load(&self) -> bool {
+        self.share.is_some()
+    }
+
     /// Lets the load begin at `at_ns`.
     pub(crate) fn arm(&mut self, at_ns: u64) {
         self.line.go(at_ns);
@@ -117,7 +157,8 @@ impl Job {
         start_ns: u64,
         bound_ns: u64,
     ) -> io::Result<()> {
-        let Some((settings, is_recorded)) = self.meant.get().cloned() else {
+        let (Some((settings, is_recorded)), Some((index, dealt))) = (self.meant.get().cloned(), &self.share)
+        else {
             return Err(io::Error::other("the load is not prepared"));
         };
         let WallAnchor { monotonic_ns, unix_ns } = WallAnchor::now();
@@ -125,8 +166,10 @@ impl Job {
             run: self.run.clone(),
             agent: agent.to_owned(),
             host: host.to_owned(),
-            index: self.share.0,
-            of: self.share.1,
+            index: *index,
+            of: dealt.of,
+            weights: dealt.weights.clone(),
+            accepts_loss: dealt.accepts_loss,
             boot: wire::boot(),
             start_ns,
             bound_ns,
@@ -175,6 +218,42 @@ impl Job {
     }
 }
 
+/// Shortest interval of an observation.
+const INTERVAL_MIN_NS: u64 = 1_000_000;
+
+/// Observes this machine in the measured phase, and keeps the numbers on disk.
+fn watched(
+    order: &Watch,
+    (line, stop): (&StartLine, &Stop),
+    observe: &Observing,
+    folder: &Folder,
+    told: &watch::Sender<Option<u64>>,
+) -> Result<(), String> {
+    let of_folder = |error: io::Error| of_folder(folder, &error);
+    folder.create().map_err(of_folder)?;
+    told.send_replace(Some(0));
+    let at_ns = line.wait(stop).ok_or("it was stopped before the start")?;
+    let from_ns = at_ns.saturating_add(order.lead_ns);
+    let window = Window {
+        from_ns,
+        until_ns: from_ns.saturating_add(order.time_ns),
+        interval: Duration::from_nanos(order.interval_ns.max(INTERVAL_MIN_NS)),
+    };
+    let mut lines = Vec::new();
+    for Sample { t_ms, name, labels, value, .. } in observe(&window, stop)? {
+        // JSON has no other numbers.
+        if value.is_finite() {
+            let (name, labels) = (name.to_string(), labels.to_string());
+            lines.extend(wire::bytes(&Number { t_ms, name, labels, value }));
+            lines.push(b'\n');
+        }
+    }
+    folder.write_observed(&lines).map_err(of_folder)?;
+    told.send_replace(Some(1));
+    let end = End { slices: 0, bytes: 0, sha256: String::new(), first: None, load: serde_json::Value::Null };
+    folder.write_end(&end).map_err(of_folder)
+}
+
 /// The meaning of a plan on this machine, if it is what the conductor means, and the share.
 fn accept(plan: &Plan, read: &ReadWords, sender: Sender) -> Result<(Meant, Share), String> {
     let meant = match &plan.settings {
@@ -184,14 +263,16 @@ fn accept(plan: &Plan, read: &ReadWords, sender: Sender) -> Result<(Meant, Share
     if sender == Sender::Anyone {
         only_harmless(&meant.settings)?;
     }
-    if Seal::new(&plan.run, &plan.words, plan.of, &meant)?.of(plan.index) != plan.sha256 {
+    let dealt = plan.dealt();
+    if Seal::new(&plan.run, &plan.words, &dealt, &meant)?.of(plan.index) != plan.sha256 {
         return Err(
             "the plan does not match its checksum: it was changed in transit, or files that it names \
                     differ on this machine"
                 .to_owned(),
         );
     }
-    let share = Share::new(plan.index, plan.of, &meant.settings)
+    let share = dealt
+        .share(plan.index, &meant.settings)
         .ok_or_else(|| "the fleet has more agents than the load has threads".to_owned())?;
     Ok((meant, share))
 }

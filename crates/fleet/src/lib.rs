@@ -13,7 +13,7 @@
 //! | `presence` | Which agents are lost. Pure. |
 //! | `spool`, `received` | The intervals on the agent's disk and on the conductor's. |
 //! | `agent`, `job` | One member of a fleet, and its part in one load. |
-//! | `conductor`, `merge` | The load as a whole. |
+//! | `conductor`, `merge` | The load as a whole, and what agents that only observe saw meanwhile. |
 //! | `survey` | The agents that answer now. |
 //! | [`launch`] | Starts agents elsewhere, and ends them. |
 //! | `dev` | A fleet on this machine, to try it. |
@@ -40,9 +40,9 @@ pub use agent::{Agent, serve};
 pub use conductor::conduct;
 pub use conductor::office::{Fleet, Spools, Told};
 pub use conductor::recover::{Incomplete, Recovered, recover};
-pub use dev::Dev;
+pub use dev::{Dev, Helpers};
 pub use error::FleetError;
-pub use job::ONLY_NULL;
+pub use job::{ONLY_NULL, Observing, Window};
 pub use meant::{Meant, ReadWords, Sender};
 pub use server::{Server, seed_in};
 pub use survey::{Left, Seen, survey};

@@ -21,7 +21,7 @@ use self::verdict::Findings;
 use crate::error::FleetError;
 use crate::meant::Meant;
 use crate::received::slices_planned;
-use crate::wire::Line;
+use crate::wire::{Dealt, Line};
 
 /// Merges the parts; hands over the distributions of each interval, in order.
 ///
@@ -29,7 +29,7 @@ use crate::wire::Line;
 ///
 /// Nothing was measured, or a file with received intervals cannot be read.
 pub(crate) fn whole(
-    meant: &Meant,
+    (meant, dealt): (&Meant, &Dealt),
     parts: &[Part<'_>],
     measured_from_ns: u64,
     is_stopped: bool,
@@ -48,19 +48,20 @@ pub(crate) fn whole(
     for ((part, record), totals) in parts.iter().zip(records).zip(&totals) {
         let is_known = record.is_some();
         let record = match record {
-            None => lost::record(meant, part, totals, measured),
+            None => lost::record((meant, dealt), part, totals, measured),
             Some(record) if record.verdict.state == Validity::Interrupted => {
                 if !is_stopped {
                     early.push((part.agent.clone(), record.measured.as_secs_f64()));
                 }
                 let until = if is_stopped { measured } else { meant.settings.time };
-                lost::with_the_rest(meant, part, record, until)
+                lost::with_the_rest((meant, dealt), part, record, until)
             }
             Some(record) => record,
         };
         of_agents.push(OfAgent {
             agent: part.agent.clone(),
             host: part.host.clone(),
+            weight: dealt.weight(part.index),
             counts: record.counts,
             clock: part.clock.ok_or_else(|| Missing::because("it did not answer before and after the load")),
             start_skew_ns: start_skew_ns(part, &record),
@@ -74,6 +75,8 @@ pub(crate) fn whole(
     }
     let findings = Findings {
         interval: meant.settings.interval,
+        on_loss: dealt.on_loss(),
+        is_planned: meant.settings.pace.as_open().is_some() || meant.settings.events_max.is_some(),
         agents: &of_agents,
         failed: parts.iter().filter_map(|part| Some((part.agent.clone(), part.failed.clone()?))).collect(),
         silent: all.iter().filter(|(_, is_known, _)| !is_known).map(|(agent, ..)| agent.clone()).collect(),

@@ -47,6 +47,7 @@ impl Folder {
             SpoolFile::Slices => "slices.jsonl",
             SpoolFile::End => "end.json",
             SpoolFile::Start => "start.json",
+            SpoolFile::Observed => "observed.jsonl",
         })
     }
 
@@ -71,6 +72,11 @@ impl Folder {
     /// Writes the account of the run's start, whole or not at all.
     pub(crate) fn write_start(&self, start: &Start) -> io::Result<()> {
         write_private(&self.file(SpoolFile::Start), &wire::bytes(start))
+    }
+
+    /// Writes the numbers of an observing agent, whole or not at all.
+    pub(crate) fn write_observed(&self, lines: &[u8]) -> io::Result<()> {
+        write_private(&self.file(SpoolFile::Observed), lines)
     }
 
     /// Up to [`READ_BYTES`] from `offset` on; empty at the end of the file, or if there is no such file.

@@ -1,5 +1,6 @@
 //! The agents that answer now: machine, clock, work, and the spools that no conductor has collected.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -26,6 +27,14 @@ pub struct Seen {
     pub is_same_version: bool,
     /// Number of CPUs that it may use.
     pub cpus: u32,
+    /// Labels by which a load chooses its agents.
+    pub labels: BTreeMap<String, String>,
+    /// Weight of its share of a load.
+    pub weight: u32,
+    /// Whether it observes its machine and generates no load.
+    pub observes: bool,
+    /// Whether it is for probes, and has no share of a load.
+    pub probes: bool,
     /// The run that it plays.
     pub busy: Option<String>,
     /// The other clock less ours, and the bound of the error, in nanoseconds; `None` if it could not be read.
@@ -76,13 +85,18 @@ async fn seen(client: &async_nats::Client, hello: &Hello) -> Seen {
         Ok(_) => (Err("an answer to another order".to_owned()), 0),
         Err(error) => (Err(error.to_string()), 0),
     };
-    let Hello { agent, host, version, cpus, busy, epoch: _ } = hello.clone();
+    let Hello { agent, host, version, cpus, busy, epoch: _, labels, weight, observes, probes } =
+        hello.clone();
     Seen {
         agent,
         host,
         is_same_version: version == wire::VERSION,
         version,
         cpus,
+        labels,
+        weight,
+        observes,
+        probes,
         busy,
         clock,
         left,

@@ -9,7 +9,12 @@
 //!
 //! The subject, which a server can reserve for one key, names the speaker; the message never does.
 
+use std::collections::BTreeMap;
+
 use archive::documents::SliceForm;
+use load::Share;
+use record::agents::OnLoss;
+use record::load::LoadSettings;
 use record::replay::Logged;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -17,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use crate::meant::{Meant, Sent};
 
 /// Version of these messages, together with the program's: both must be equal.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/4");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
 pub(crate) const HELLO: &str = "bakeoff.hello";
 /// The name in place of an agent's for the conductor's own beats.
 pub(crate) const CONDUCTOR: &str = "conductor";
@@ -57,6 +62,22 @@ pub(crate) struct Hello {
     /// The agent's process: two with one name are not one agent. Empty in older versions.
     #[serde(default)]
     pub(crate) epoch: String,
+    /// Labels by which a load chooses its agents.
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Weight of the agent's share.
+    #[serde(default = "one")]
+    pub(crate) weight: u32,
+    /// Whether the agent observes its machine and generates no load.
+    #[serde(default)]
+    pub(crate) observes: bool,
+    /// Whether the agent is for probes, and has no share of a load.
+    #[serde(default)]
+    pub(crate) probes: bool,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// An order, and the process that is to obey it.
@@ -76,6 +97,8 @@ pub(crate) enum Order {
     Clock,
     /// Build the data set and make the connections.
     Prepare(Plan),
+    /// Observe the machine during a load that others generate.
+    Watch(Watch),
     /// Begin at this time of the agent's clock, which is known to within `bound_ns`.
     Arm {
         run: String,
@@ -104,6 +127,40 @@ pub(crate) enum Order {
     Left,
 }
 
+/// The measured phase of a load, for an agent that observes its machine meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Watch {
+    /// Name of this order's work: that of the run, and a word that keeps its files apart.
+    pub(crate) run: String,
+    /// Time from the start of the load to the measured phase.
+    pub(crate) lead_ns: u64,
+    /// Length of the measured phase.
+    pub(crate) time_ns: u64,
+    /// Length of an interval.
+    pub(crate) interval_ns: u64,
+}
+
+/// The name of the work of an agent that observes the run.
+pub(crate) fn observed(run: &str) -> String {
+    format!("{run}-observed")
+}
+
+/// The name of the work of a probe beside the run.
+pub(crate) fn probed(run: &str) -> String {
+    format!("{run}-probe")
+}
+
+/// A number that an observing agent measured: a line of its file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Number {
+    /// Time since the beginning of the measured phase.
+    pub(crate) t_ms: i64,
+    pub(crate) name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) labels: String,
+    pub(crate) value: f64,
+}
+
 /// A file of a run in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -111,6 +168,7 @@ pub(crate) enum SpoolFile {
     Slices,
     End,
     Start,
+    Observed,
 }
 
 /// A run in a spool that no conductor has collected.
@@ -134,8 +192,59 @@ pub(crate) struct Plan {
     pub(crate) settings: Option<Sent>,
     pub(crate) index: u32,
     pub(crate) of: u32,
+    /// Weights of the shares; empty if they are equal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) weights: Vec<u32>,
+    /// Whether a loss makes the run degraded, and not INVALID.
+    #[serde(default)]
+    pub(crate) accepts_loss: bool,
     /// Sum that [`Seal`] makes.
     pub(crate) sha256: String,
+}
+
+impl Plan {
+    /// The facts of the fleet that a plan and its seal have.
+    pub(crate) fn dealt(&self) -> Dealt {
+        Dealt { of: self.of, weights: self.weights.clone(), accepts_loss: self.accepts_loss }
+    }
+}
+
+/// A load dealt out to agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dealt {
+    pub(crate) of: u32,
+    /// Weights of the shares; empty if they are equal.
+    pub(crate) weights: Vec<u32>,
+    pub(crate) accepts_loss: bool,
+}
+
+impl Dealt {
+    /// - `weights`: one of each agent.
+    pub(crate) fn to(weights: &[u32], on_loss: OnLoss) -> Self {
+        let are_equal = weights.iter().all(|weight| *weight == weights[0]);
+        Self {
+            of: u32::try_from(weights.len()).expect("a fleet is small"),
+            weights: if are_equal { Vec::new() } else { weights.to_vec() },
+            accepts_loss: on_loss == OnLoss::Degraded,
+        }
+    }
+
+    /// The share of an agent; `None` if no fleet has it.
+    pub(crate) fn share(&self, index: u32, settings: &LoadSettings) -> Option<Share> {
+        if self.weights.is_empty() {
+            return Share::new(index, self.of, settings);
+        }
+        let are_all = self.weights.len() == self.of as usize;
+        Share::weighted(index, &self.weights, settings).filter(|_| are_all)
+    }
+
+    pub(crate) fn weight(&self, index: u32) -> u32 {
+        self.weights.get(index as usize).copied().unwrap_or(1)
+    }
+
+    pub(crate) fn on_loss(&self) -> OnLoss {
+        if self.accepts_loss { OnLoss::Degraded } else { OnLoss::Invalid }
+    }
 }
 
 /// Answer to an order.
@@ -186,6 +295,10 @@ pub(crate) struct Start {
     pub(crate) host: String,
     pub(crate) index: u32,
     pub(crate) of: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) weights: Vec<u32>,
+    #[serde(default)]
+    pub(crate) accepts_loss: bool,
     pub(crate) boot: String,
     /// The ordered start, on the agent's clock.
     pub(crate) start_ns: u64,
@@ -243,8 +356,15 @@ pub(crate) struct First {
     pub(crate) start_ns: u64,
 }
 
+impl Start {
+    pub(crate) fn dealt(&self) -> Dealt {
+        Dealt { of: self.of, weights: self.weights.clone(), accepts_loss: self.accepts_loss }
+    }
+}
+
 /// The sum over everything that the agents must agree on: the words, what they mean on a machine with its
-/// files, recorded due times and requests, the run, the number of agents, and the agent's own number.
+/// files, recorded due times and requests, the run, the number of agents and their weights, and the agent's
+/// own number.
 #[derive(Debug, Clone)]
 pub(crate) struct Seal(Sha256);
 
@@ -254,7 +374,7 @@ impl Seal {
     /// # Errors
     ///
     /// The requests of an access log cannot be read.
-    pub(crate) fn new(run: &str, words: &[String], of: u32, meant: &Meant) -> Result<Self, String> {
+    pub(crate) fn new(run: &str, words: &[String], dealt: &Dealt, meant: &Meant) -> Result<Self, String> {
         let mut sum = Sha256::new();
         let mut add = |bytes: &[u8]| {
             sum.update((bytes.len() as u64).to_le_bytes());
@@ -262,7 +382,7 @@ impl Seal {
         };
         add(VERSION.as_bytes());
         add(run.as_bytes());
-        add(&of.to_le_bytes());
+        add(format!("{dealt:?}").as_bytes());
         add(&(words.len() as u64).to_le_bytes());
         for word in words {
             add(word.as_bytes());

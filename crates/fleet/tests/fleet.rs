@@ -17,6 +17,7 @@ use std::time::Duration;
 use bakeoff_fleet::{Agent, Fleet, FleetError, Spools, Told, conduct};
 use futures_util::StreamExt as _;
 use load::{Event, Share, Stop};
+use record::agents::FleetSettings;
 use record::histogram::Histogram;
 use record::load::{Counts, LoadRecord};
 use record::series::{HistogramSlice, LatencyKind};
@@ -40,13 +41,14 @@ fn conducted(
         + &words[..5].join("-").replace(':', "-");
     let patience = Duration::from_secs(if text.starts_with("10 ") { 1 } else { 10 });
     let lead = Duration::from_millis(500);
-    let fleet = Fleet { server: nats, agents, run, words, meant, patience, lead, stop: &stop };
+    let asked = FleetSettings::of(agents);
+    let fleet = Fleet { server: nats, asked, run, words, meant, patience, lead, stop: &stop };
     let mut slices = Vec::new();
     let record = conduct(&fleet, &mut |told| match told {
         Told::Load(Event::Interval(_)) => on_interval(&stop),
         Told::Load(Event::IntervalClosed(closed)) => slices.extend_from_slice(closed),
         Told::Note(line) => eprintln!("conductor: {line}"),
-        Told::Load(_) => {}
+        Told::Load(_) | Told::Watched(_) => {}
     });
     (record, slices)
 }
@@ -230,8 +232,12 @@ fn an_agent_that_is_killed_makes_the_run_invalid_by_name_and_nothing_is_lost_sil
         server: &server,
         id: "next".into(),
         host: "here".into(),
+        labels: std::collections::BTreeMap::new(),
+        weight: 1,
         spool,
         read: &|words, _| read(words),
+        observe: None,
+        probes: false,
         stop: &stop,
         on_ready: &|| {},
     };

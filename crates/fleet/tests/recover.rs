@@ -18,6 +18,7 @@ use bakeoff_fleet::{
     self as fleet, Fleet, FleetError, Incomplete, Recovered, Told, conduct, recover, survey,
 };
 use load::{Event, Stop};
+use record::agents::FleetSettings;
 use record::histogram::Histogram;
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
@@ -44,7 +45,7 @@ fn a_conductor_for_other_tests() {
     let words = words(LOAD);
     let fleet = Fleet {
         server: &server,
-        agents: 2,
+        asked: FleetSettings::of(2),
         run: RUN.to_owned(),
         meant: read(&words).unwrap(),
         words,

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bakeoff_fleet::{Fleet, FleetError, Meant, Told, conduct};
 use futures_util::StreamExt as _;
 use load::{Event, Share, Stop};
+use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
 use record::load::{LoadRecord, Phase, ScriptFile};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn play(
 ) -> Result<LoadRecord, FleetError> {
     let fleet = Fleet {
         server: &nats.server(),
-        agents: 2,
+        asked: FleetSettings::of(2),
         run: run.to_owned(),
         words: Vec::new(),
         meant: meant.clone(),

@@ -121,8 +121,8 @@ pub(crate) fn drive(
     let recorded = attachments.recorded.clone().unwrap_or_else(|| Arc::from([]));
     let engine =
         Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock).in_turns(attachments.turns.clone());
-    let engine = Arc::new(match attachments.share {
-        Some(share) => engine.of_share(share),
+    let engine = Arc::new(match &attachments.share {
+        Some(share) => engine.of_share(share.clone()),
         None => engine,
     });
     let awake = settings.client.keep_awake.then(Awake::keep).transpose();

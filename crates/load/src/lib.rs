@@ -75,7 +75,7 @@ pub use net::address::ServerAddress;
 use schedule::clock::{SharedClock, to_ns};
 use schedule::due::Due;
 use schedule::pace::{RATE_MAX, Scratch};
-pub use schedule::share::Share;
+pub use schedule::share::{Share, threads_min};
 pub use schedule::{pace, random};
 pub use scripts::LuaScript;
 pub use workload::tables::{Cleaned, Prepared};
@@ -118,9 +118,9 @@ pub fn run_with(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
-    let own = attachments.share.map(|share| share.of_settings(settings));
+    let own = attachments.share.as_ref().map(|share| share.of_settings(settings));
     let (whole, settings) = (settings, own.as_ref().unwrap_or(settings));
-    let hosts = Arc::new(Arc::unwrap_or_clone(open(settings)?).of_share(attachments.share));
+    let hosts = Arc::new(Arc::unwrap_or_clone(open(settings)?).of_share(attachments.share.clone()));
     check_attachments(settings, attachments)?;
     if (whole.connections_in_all() as usize) < hosts.all().len() {
         return Err(LoadError::Setting {

@@ -71,13 +71,14 @@ pub(crate) fn check(
         checker.exploratory(blocks, judge.alpha_at_end());
     }
     let Checker { remarks, unsupported, problems } = checker;
+    problems.extend(fleet::bad_labels(parsed.fleet.as_ref()));
     if !problems.is_empty() {
         return None;
     }
     let sequential = parsed.design.sequential.as_ref().map(|wanted| wanted.position);
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
     let mode = parsed.design.mode.as_ref().map(|mode| mode.position);
-    let agents = parsed.fleet.as_ref().map(|agents| agents.position);
+    let agents = parsed.fleet.as_ref().map(|fleet| fleet.agents.position);
     let mut plan = assemble(
         parsed,
         text,

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use record::agents::OnLoss;
 use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 use toml::de::{DeTable, DeValue};
@@ -14,8 +15,8 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Mode, ParsedBuild, ParsedDesign, ParsedFactor, ParsedFile, ParsedGate, ParsedJudge, ParsedPhases,
-    ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    Mode, ParsedBuild, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate, ParsedJudge,
+    ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
 };
 use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
@@ -173,10 +174,14 @@ impl<'a> Reader<'a> {
         load
     }
 
-    fn fleet(&mut self, section: &mut Section<'a>) -> Option<Located<u32>> {
+    fn fleet(&mut self, section: &mut Section<'a>) -> Option<ParsedFleet> {
         let agents = self.take(section, "agents", whole);
+        let on_loss = self.take(section, "on_loss", OnLoss::from_word);
+        let place = self.list(section, "place");
+        let observers = self.take(section, "observers", whole);
+        let probe = self.take(section, "probe", number);
         self.finish(section);
-        agents
+        Some(ParsedFleet { agents: agents?, on_loss, place, observers, probe })
     }
 
     fn server(&mut self, mut section: Section<'a>) -> ParsedServer {

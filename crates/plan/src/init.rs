@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use record::agents::{FleetSettings, OnLoss};
 use record::bakeoff::Metric;
 use record::gate::{Amount, Gate, GateRule};
 use record::load::settings::{self, Setting, Values};
@@ -23,6 +24,8 @@ pub struct LoadDraft {
     pub given: Vec<(&'static Setting, Vec<String>)>,
     /// Instruments, if they were named.
     pub observe: Option<Vec<String>>,
+    /// Agents that generate the load.
+    pub fleet: Option<FleetSettings>,
 }
 
 /// Commands to compare.
@@ -93,6 +96,7 @@ pub fn of_load(draft: &LoadDraft) -> String {
     for (setting, values) in in_load {
         line(&mut out, setting.name, &value(setting, values));
     }
+    out += &draft.fleet.as_ref().map_or_else(String::new, fleet);
     out += "\n[phases]\n";
     if let Some(prepare) = draft.value(&settings::PREPARE) {
         let word = if prepare == "never" { "none" } else { "builtin" };
@@ -110,6 +114,26 @@ pub fn of_load(draft: &LoadDraft) -> String {
     }
     out += &judge("1%");
     out += &example("p99 <= 20ms");
+    out
+}
+
+/// The section of a fleet.
+fn fleet(fleet: &FleetSettings) -> String {
+    let mut out = "\n[fleet]\n".to_owned();
+    line(&mut out, "agents", &fleet.agents.to_string());
+    if fleet.on_loss != OnLoss::Invalid {
+        line(&mut out, "on_loss", &quoted(fleet.on_loss.word()));
+    }
+    if !fleet.place.is_empty() {
+        let labels = fleet.place.iter().map(|(name, value)| quoted(&format!("{name}={value}")));
+        line(&mut out, "place", &format!("[{}]", labels.collect::<Vec<_>>().join(", ")));
+    }
+    if fleet.observers > 0 {
+        line(&mut out, "observers", &fleet.observers.to_string());
+    }
+    if let Some(per_s) = fleet.probe_per_s {
+        line(&mut out, "probe", &per_s.to_string());
+    }
     out
 }
 
@@ -318,6 +342,7 @@ mod tests {
             target: target.into(),
             given: given.iter().map(|(setting, text)| (*setting, vec![(*text).to_owned()])).collect(),
             observe: None,
+            fleet: None,
         }
     }
 

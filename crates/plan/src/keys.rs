@@ -98,13 +98,43 @@ pub(crate) const TABLES: &[Table] = &[
         need: Need::Optional("this machine generates the load"),
         meaning: "agents that generate the load together: those of the NATS server in `$NATS_URL`, or else agents \
              that bakeoff starts on this machine, to try it",
-        keys: &[key(
-            "agents",
-            whole(1, 1_000),
-            Need::Required,
-            "8",
-            "number of agents; each has its share of the events and threads of every cell",
-        )],
+        keys: &[
+            key(
+                "agents",
+                whole(1, 1_000),
+                Need::Required,
+                "8",
+                "number of agents; each has its share of the events and threads of every cell",
+            ),
+            key(
+                "on_loss",
+                word(|| vec!["invalid", "degraded"]),
+                Need::Default("\"invalid\""),
+                "\"degraded\"",
+                "a trial that loses an agent or intervals is INVALID, or is shown with its losses and not judged",
+            ),
+            key(
+                "place",
+                TEXTS,
+                Need::Optional("any agents"),
+                "[\"rack=a\"]",
+                "labels of the agents that are taken: `NAME=VALUE` as in `bakeoff agent --label`, all of them",
+            ),
+            key(
+                "observers",
+                whole(0, 100),
+                Need::Default("0"),
+                "1",
+                "number of agents that observe their machine, such as the server's: `bakeoff agent --role observe`",
+            ),
+            key(
+                "probe",
+                Kind::Between { above: 0.0, below: 100_001.0 },
+                Need::Optional("no probe"),
+                "20",
+                "events per second of a latency probe apart from the load: `bakeoff agent --role probe`",
+            ),
+        ],
     },
     Table {
         path: "server",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use record::agents::OnLoss;
 use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 
@@ -148,6 +149,16 @@ pub(crate) struct ParsedGate {
     pub(crate) on_inconclusive: Option<Located<OnInconclusive>>,
 }
 
+/// The fleet of a plan as written.
+#[derive(Debug)]
+pub(crate) struct ParsedFleet {
+    pub(crate) agents: Located<u32>,
+    pub(crate) on_loss: Option<Located<OnLoss>>,
+    pub(crate) place: Option<Located<Vec<String>>>,
+    pub(crate) observers: Option<Located<u32>>,
+    pub(crate) probe: Option<Located<f64>>,
+}
+
 /// A plan as written.
 #[derive(Debug)]
 pub(crate) struct ParsedPlan {
@@ -157,8 +168,7 @@ pub(crate) struct ParsedPlan {
     pub(crate) design: ParsedDesign,
     pub(crate) build: Option<ParsedBuild>,
     pub(crate) load: LoadKeys,
-    /// Number of agents that generate the load.
-    pub(crate) fleet: Option<Located<u32>>,
+    pub(crate) fleet: Option<ParsedFleet>,
     pub(crate) server: Option<ParsedServer>,
     pub(crate) phases: ParsedPhases,
     pub(crate) instruments: Option<Located<Vec<String>>>,

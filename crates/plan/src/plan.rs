@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use record::agents::FleetSettings;
 use record::bakeoff::{Factor, Judge, Levels, Page, Plot, Trial, blocks_min};
 use record::gate::{Gate, GateRule};
 use record::load::{LoadSettings, PreparePolicy, ScriptFile};
@@ -44,7 +45,7 @@ pub struct Plan {
     pub(crate) time_budget: Option<Duration>,
     pub(crate) build: Option<BuildPlan>,
     pub(crate) load: LoadKeys,
-    pub(crate) fleet: Option<u32>,
+    pub(crate) fleet: Option<FleetSettings>,
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
     pub(crate) prepare: PreparePlan,

@@ -1,7 +1,84 @@
 //! The agents of a fleet: what each of several generators did of one load.
 
+use std::collections::BTreeMap;
+
 use crate::counts::Counts;
 use crate::missing::Maybe;
+use crate::series::Sample;
+
+/// Consequence of a lost part of a fleet's load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The run is INVALID.
+    Invalid,
+    /// The run is degraded: its numbers are shown, and no verdict rests on them.
+    Degraded,
+}
+
+impl OnLoss {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::Invalid, Self::Degraded];
+
+    /// Word in plans and on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Degraded => "degraded",
+        }
+    }
+
+    /// Value of a word, the inverse of [`Self::word`].
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|on_loss| on_loss.word() == word)
+    }
+}
+
+/// A fleet, as a plan or a command line asks for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetSettings {
+    /// Number of agents that generate the load.
+    pub agents: u32,
+    /// Consequence of a lost agent, or of intervals that stay missing.
+    pub on_loss: OnLoss,
+    /// Labels that an agent must have to be taken.
+    pub place: BTreeMap<String, String>,
+    /// Number of agents that observe their machine during the load, such as that of the server.
+    pub observers: u32,
+    /// Events per second of a latency probe; `None` without one.
+    pub probe_per_s: Option<f64>,
+}
+
+impl FleetSettings {
+    /// A fleet of any agents, in which a loss makes the run INVALID.
+    pub fn of(agents: u32) -> Self {
+        Self { agents, on_loss: OnLoss::Invalid, place: BTreeMap::new(), observers: 0, probe_per_s: None }
+    }
+}
+
+/// Numbers of an observing agent's machine during the measured phase of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// Name of the agent.
+    pub agent: String,
+    /// Machine that the agent observed.
+    pub host: String,
+    /// Begin of the measured phase on this machine's clock.
+    pub measured_from_ns: u64,
+    /// Numbers over time, in milliseconds since the beginning of the measured phase.
+    pub numbers: Maybe<Vec<Sample>>,
+}
+
+/// Longest name and longest value of a label.
+const LABEL_BYTES_MAX: usize = 64;
+
+/// Name and value of an agent's label, `NAME=VALUE`; `None` for another form, or for more than 64
+/// bytes.
+pub fn label(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    let is_good =
+        |part: &str| (1..=LABEL_BYTES_MAX).contains(&part.len()) && !part.chars().any(char::is_control);
+    (is_good(name) && is_good(value)).then(|| (name.to_owned(), value.to_owned()))
+}
 
 /// Part of one agent in the measured phase. The record holds the sums over all agents.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +87,8 @@ pub struct OfAgent {
     pub agent: String,
     /// Machine that the agent ran on.
     pub host: String,
+    /// Weight of its share: agents with twice the weight have twice the events.
+    pub weight: u32,
     /// Outcomes of its events. A lost agent's events of unknown outcome are unfinished.
     pub counts: Counts,
     /// Offset of its clock from the conductor's; missing if the agent was lost before or after the load.

@@ -321,6 +321,19 @@ pub struct RateChange {
     pub per_s: f64,
 }
 
+/// A probe beside the load of a fleet: few events of the same kind, by an agent that has no share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfProbe {
+    /// Name of the agent.
+    pub agent: String,
+    /// Machine that the agent ran on.
+    pub host: String,
+    /// Events per second that were asked for.
+    pub per_s: f64,
+    /// Its results, with a verdict for themselves; missing if the agent was lost.
+    pub record: Maybe<Box<LoadRecord>>,
+}
+
 /// Complete results of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadRecord {
@@ -375,6 +388,8 @@ pub struct LoadRecord {
     pub hosts: Vec<OfHost>,
     /// Part of each agent of a fleet; empty if this machine alone made the load.
     pub agents: Vec<OfAgent>,
+    /// Latency probe of a fleet, which is in no other number of this record; `None` without one.
+    pub probe: Option<OfProbe>,
     /// Changes of the rate during the load.
     pub rate_changes: Vec<RateChange>,
     /// Sockets that the kernel had open to the target before the first event, at most

@@ -58,16 +58,23 @@ pub enum Validity {
     Valid,
     /// A check fails: the numbers are stored, but must not be compared.
     Invalid,
+    /// A part of the load is lost, and the plan accepts that: the numbers are shown, and no verdict rests on
+    /// them.
+    Degraded,
     /// The run was stopped before its end: the numbers cover the part that was measured.
     Interrupted,
 }
 
 impl Validity {
+    /// All values.
+    pub const ALL: [Self; 4] = [Self::Valid, Self::Invalid, Self::Degraded, Self::Interrupted];
+
     /// The word in JSON and on paper.
     pub fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
             Self::Invalid => "invalid",
+            Self::Degraded => "degraded",
             Self::Interrupted => "interrupted",
         }
     }
@@ -89,12 +96,18 @@ impl Verdict {
         Self { state, checks }
     }
 
-    /// Adds a check from outside the load. A failed check makes a valid run INVALID.
+    /// Adds a check from outside the load. A failed check makes a valid run INVALID, and a degraded one too.
     pub fn add(&mut self, check: Check) {
-        if !check.ok && self.state == Validity::Valid {
+        if !check.ok && matches!(self.state, Validity::Valid | Validity::Degraded) {
             self.state = Validity::Invalid;
         }
         self.checks.push(check);
+    }
+
+    /// The losses of a degraded run, in words; `None` of any other run.
+    pub fn degraded(&self) -> Option<String> {
+        let losses = || self.failures().map(|check| check.text.as_str()).collect::<Vec<_>>().join("; ");
+        (self.state == Validity::Degraded).then(losses)
     }
 
     /// Checks that fail, causes before their effects: the first is the answer.
@@ -124,5 +137,16 @@ mod tests {
         ]);
         let names: Vec<&str> = verdict.failures().map(|c| c.name).collect();
         assert_eq!(names, ["client-starvation", "lateness", "achieved-rate", "unlisted"]);
+    }
+
+    #[test]
+    fn a_degraded_run_with_another_failure_is_invalid() {
+        let check = |name, ok| Check { name, ok, found: 0.0, limit: 0.0, text: format!("of {name}") };
+        let mut verdict = Verdict { state: Validity::Degraded, checks: vec![check("agents", false)] };
+        assert_eq!(verdict.degraded().as_deref(), Some("of agents"));
+        verdict.add(check("verify", true));
+        assert_eq!(verdict.state, Validity::Degraded);
+        verdict.add(check("verify", false));
+        assert_eq!((verdict.state, verdict.degraded()), (Validity::Invalid, None));
     }
 }

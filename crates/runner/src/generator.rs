@@ -1,6 +1,7 @@
 //! Generation of a trial's load: here, or by a fleet, which the caller brings along.
 
 use load::{LoadError, Stop};
+use record::agents::FleetSettings;
 use record::load::{LoadRecord, LoadSettings};
 use record::run::RunId;
 
@@ -15,8 +16,8 @@ pub type Release = Box<dyn FnOnce()>;
 pub struct Order<'a> {
     /// Id of the trial's run.
     pub run: RunId,
-    /// Number of agents.
-    pub agents: u32,
+    /// The agents.
+    pub fleet: &'a FleetSettings,
     /// Settings of the whole load.
     pub settings: &'a LoadSettings,
     /// Ends the load early.
@@ -25,11 +26,13 @@ pub struct Order<'a> {
 
 /// A fleet that generates the load of trials.
 pub trait Generator: std::fmt::Debug + Send + Sync {
-    /// Generates the load of a trial, and tells of it by [`Event::Load`] and [`Event::Note`].
+    /// Generates the load of a trial, and tells of it by [`Event::Load`], [`Event::Note`] and
+    /// [`Event::Watched`].
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if nothing was measured. A lost agent is not an error: the record is INVALID.
+    /// [`LoadError`] if nothing was measured. A lost agent is not an error: the record is INVALID or
+    /// degraded.
     fn generate(
         &self,
         order: &Order<'_>,
@@ -39,20 +42,20 @@ pub trait Generator: std::fmt::Debug + Send + Sync {
 
 /// Generates the load of a trial.
 ///
-/// - `agents`: number of agents; `None` if this process generates the load.
+/// - `fleet`: the agents; `None` if this process generates the load.
 pub(crate) fn generate(
     generator: Option<&dyn Generator>,
-    agents: Option<u32>,
+    fleet: Option<&FleetSettings>,
     (run, settings, stop): (RunId, &LoadSettings, &Stop),
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> (Result<LoadRecord, LoadError>, Option<Release>) {
-    let Some(agents) = agents else {
+    let Some(fleet) = fleet else {
         let with = load::Attachments::default();
         let record = load::run_with(settings, &with, stop, &mut |told| on_event(&Event::Load(told)));
         return (record, None);
     };
     let generator = generator.expect("a plan with a fleet was refused without one");
-    match generator.generate(&Order { run, agents, settings, stop }, on_event) {
+    match generator.generate(&Order { run, fleet, settings, stop }, on_event) {
         Ok((record, release)) => (Ok(record), Some(release)),
         Err(error) => (Err(error), None),
     }

@@ -56,8 +56,10 @@ mod surroundings;
 mod sweep;
 mod trial;
 mod warm_up;
+mod watching;
 mod workspace;
 
+use record::agents::Watched;
 use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunState};
 
@@ -77,6 +79,7 @@ pub use options::{Foreign, Options};
 pub use preflight::{Finding, Severity, preflight};
 pub use rounds::{archived_plan, experiment};
 pub use spooled::Spooled;
+pub use watching::watch;
 
 /// Progress of a bake-off.
 #[derive(Debug)]
@@ -107,6 +110,8 @@ pub enum Event<'a> {
     Doing(&'a str),
     /// An event of the load.
     Load(&'a load::Event),
+    /// An agent's numbers of its machine, after a load.
+    Watched(&'a Watched),
     /// A trial has ended.
     Ended {
         /// The trial.

@@ -1,9 +1,14 @@
 //! A load with its instruments. Complete intervals go to disk, so memory does not grow with the length of the
 //! load.
 
+use std::collections::BTreeMap;
+
 use archive::Spool;
 use load::Event;
+use record::agents::Watched;
 use record::clock::WallAnchor;
+use record::missing::Missing;
+use record::series::{Sample, SharedText};
 
 use crate::Beside;
 
@@ -14,6 +19,7 @@ pub struct Spooled<'a> {
     spool: Spool,
     host: &'a str,
     anchor: WallAnchor,
+    missing: BTreeMap<String, Missing>,
 }
 
 impl<'a> Spooled<'a> {
@@ -23,7 +29,35 @@ impl<'a> Spooled<'a> {
     /// - `host`: host name in the series.
     /// - `anchor`: time origin of the series.
     pub fn new(beside: &'a mut Beside, spool: Spool, host: &'a str, anchor: WallAnchor) -> Self {
-        Self { beside, spool, host, anchor }
+        Self { beside, spool, host, anchor, missing: BTreeMap::new() }
+    }
+
+    /// Adds what an agent measured on its machine, or the reason that it is missing.
+    pub fn add_watched(&mut self, watched: &Watched) {
+        let Watched { agent, host, measured_from_ns, numbers } = watched;
+        match numbers {
+            Err(why) => {
+                self.missing.insert(format!("observer {agent} on {host}"), why.clone());
+            }
+            Ok(samples) => {
+                // What this process measures on the same machine is another series.
+                let host = if host == self.host { format!("{host} ({agent})") } else { host.clone() };
+                let host = SharedText::from(host);
+                let ns = i128::from(*measured_from_ns) - i128::from(self.anchor.monotonic_ns);
+                let from_ms = i64::try_from(ns / 1_000_000).unwrap_or(i64::MAX);
+                self.spool.add_samples(samples.iter().map(|sample| Sample {
+                    t_ms: sample.t_ms.saturating_add(from_ms),
+                    host: host.clone(),
+                    ..sample.clone()
+                }));
+            }
+        }
+    }
+
+    /// Variant of [`Self::end`] that adds the observing agents without numbers to `missing`.
+    pub fn end_with(mut self, missing: &mut BTreeMap<String, Missing>) -> Spool {
+        missing.append(&mut self.missing);
+        self.end()
     }
 
     /// Follows the load through its phases and intervals.
@@ -40,7 +74,7 @@ impl<'a> Spooled<'a> {
     /// Returns all data of the load that has ended, except the remaining data of instruments that store more
     /// than numbers: [`Beside::take_instruments`].
     pub fn end(self) -> Spool {
-        let Self { beside, mut spool, host, anchor } = self;
+        let Self { beside, mut spool, host, anchor, .. } = self;
         spool.add_cpu(beside.take());
         spool.add_samples(beside.take_series(host, anchor));
         spool

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use record::bakeoff::{CONTROL_ARM, Trial};
 use record::clock::WallAnchor;
 use record::limits::Throttled;
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
+use record::load::{LoadRecord, LoadSettings, OfProbe, Phase, PreparePolicy};
 use record::missing::{Maybe, Missing};
 use record::resources::Resources;
 use record::run::{Run, RunHeader, RunKind};
@@ -156,6 +156,7 @@ pub(crate) fn store(
     measured.flags.extend(before.changed);
     let cycles = before.warm_up.as_ref().and_then(|w| warm_up::partial_cycles(w, record.measured));
     measured.flags.extend(cycles.map(|text| ("cycles", text)));
+    measured.flags.extend(record.verdict.degraded().map(|text| ("degraded", text)));
     tell(conductor, trial, &measured.flags);
     if let Some(warm_up) = &before.warm_up {
         let longest = conductor.plan.warmup().max.unwrap_or_default();
@@ -357,6 +358,13 @@ pub(crate) fn settings_of(conductor: &Conductor<'_>, trial: &Trial, workspace: &
     settings
 }
 
+/// Adds an agent's numbers of its machine.
+fn watched(spooled: &mut Spooled<'_>, event: &Event<'_>) {
+    if let Event::Watched(watched) = event {
+        spooled.add_watched(watched);
+    }
+}
+
 /// Runs the load.
 fn measure(
     conductor: &mut Conductor<'_>,
@@ -371,7 +379,7 @@ fn measure(
     let watches_memory =
         conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
     let own_values = own_values(conductor, trial, folder);
-    let (agents, anchor) = (conductor.plan.fleet(), header.anchor);
+    let (fleet, anchor) = (conductor.plan.fleet().cloned(), header.anchor);
     let Conductor { beside, on_event, stop, ledger, secrets, environment, generator, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
     let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
@@ -385,7 +393,8 @@ fn measure(
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let order = (header.id, &settings, *stop);
-        let generated = generator::generate(generator.as_deref(), agents, order, &mut |event| {
+        let generated = generator::generate(generator.as_deref(), fleet.as_ref(), order, &mut |event| {
+            watched(&mut spooled, event);
             if let Event::Load(told) = event {
                 meter.follow(told);
                 surroundings.follow(told);
@@ -407,7 +416,7 @@ fn measure(
         generated
     });
     journaled?;
-    let spool = spooled.end();
+    let spool = spooled.end_with(&mut missing);
     let resources = used.end((host, anchor), &mut series, &mut missing);
     let server_cpu = meter.end();
     let throttled = beside.take_throttled();
@@ -445,13 +454,25 @@ fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<pl
 /// Returns the record for storage: with the references of the plan, and without secrets in any text.
 pub(crate) fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secrets) -> LoadRecord {
     record.settings = stored;
+    hide_in(&mut record, secrets);
+    if let Some(OfProbe { record: Ok(probe), .. }) = &mut record.probe {
+        let LoadSettings { pace, threads, connections, seed, warmup, ramp_up, ramp_down, .. } =
+            probe.settings.clone();
+        let of_all = record.settings.clone();
+        probe.settings =
+            LoadSettings { pace, threads, connections, seed, warmup, ramp_up, ramp_down, ..of_all };
+        hide_in(probe, secrets);
+    }
+    record
+}
+
+fn hide_in(record: &mut LoadRecord, secrets: &Secrets) {
     for text in &mut record.error_samples {
         *text = secrets.hide(text);
     }
     for check in &mut record.verdict.checks {
         check.text = secrets.hide(&check.text);
     }
-    record
 }
 
 /// Runs the plan's commands for values that a clock does not measure.

@@ -250,6 +250,7 @@ impl Recipe {
             found_no_worker: 0,
             hosts: Vec::new(),
             agents: Vec::new(),
+            probe: None,
             rate_changes: Vec::new(),
             connected: Ok(threads),
             client: Ok(ClientCost {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram, bound_name};
 use record::load::{
-    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, RateChange, WakeUp,
+    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, OfProbe, Operation, Outage,
+    RateChange, WakeUp,
 };
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -46,6 +47,8 @@ pub(crate) struct Load {
     hosts: Vec<HostForm>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     agents: Vec<AgentForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    probe: Option<ProbeForm>,
     #[serde(default)]
     rate_changes: Vec<Change>,
     #[serde(default)]
@@ -55,6 +58,31 @@ pub(crate) struct Load {
     totals: Totals,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ProbeForm {
+    agent: String,
+    host: String,
+    per_s: Real,
+    load: Option<Box<Load>>,
+    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
+    missing: Reasons,
+}
+
+impl ProbeForm {
+    fn of(probe: &OfProbe) -> Self {
+        let OfProbe { agent, host, per_s, record } = probe;
+        let mut missing = Reasons::default();
+        let load = missing.split("load", record, |record| Box::new(Load::of(record)));
+        Self { agent: agent.clone(), host: host.clone(), per_s: Real(*per_s), load, missing }
+    }
+
+    fn read(self) -> Result<OfProbe, Wrong> {
+        let read = |load: Box<Load>| load.read(Vec::new()).map(Box::new);
+        let record = self.missing.join("load", self.load, read)?;
+        Ok(OfProbe { agent: self.agent, host: self.host, per_s: self.per_s.0, record })
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -193,6 +221,7 @@ impl Load {
             found_no_worker,
             hosts,
             agents,
+            probe,
             rate_changes,
             connected,
             client,
@@ -226,6 +255,7 @@ impl Load {
             found_no_worker: *found_no_worker,
             hosts: hosts.iter().map(HostForm::of).collect(),
             agents: agents.iter().map(AgentForm::of).collect(),
+            probe: probe.as_ref().map(ProbeForm::of),
             rate_changes: rate_changes
                 .iter()
                 .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
@@ -279,6 +309,7 @@ impl Load {
             found_no_worker: self.found_no_worker,
             hosts: self.hosts.into_iter().map(HostForm::read).collect(),
             agents: self.agents.into_iter().map(AgentForm::read).collect::<Result<_, Wrong>>()?,
+            probe: self.probe.map(ProbeForm::read).transpose()?,
             rate_changes: self
                 .rate_changes
                 .iter()
@@ -435,5 +466,5 @@ impl Judgement {
 }
 
 fn validity(word: &str) -> Option<Validity> {
-    [Validity::Valid, Validity::Invalid, Validity::Interrupted].into_iter().find(|v| v.word() == word)
+    Validity::ALL.into_iter().find(|v| v.word() == word)
 }

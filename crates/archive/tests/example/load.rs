@@ -73,6 +73,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             errors: ErrorCounts { connection: d.next(), ..ErrorCounts::default() },
         }),
         agents: dice.some(2, of_agent),
+        probe: None,
         rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
         connected: Ok(dice.small()),
         client: dice.maybe(client_cost),
@@ -91,6 +92,7 @@ fn of_agent(d: &mut Dice) -> OfAgent {
     OfAgent {
         agent: d.text(),
         host: d.text(),
+        weight: 1 + u32::from(d.flip()),
         counts: Counts { planned: d.next(), done: d.next(), ..Counts::default() },
         clock: d.maybe(|d| ClockOffset {
             offset_ns: d.next().cast_signed(),
@@ -118,7 +120,7 @@ fn client_cost(d: &mut Dice) -> ClientCost {
 
 fn verdict(dice: &mut Dice) -> Verdict {
     Verdict {
-        state: dice.one_of(&[Validity::Valid, Validity::Invalid, Validity::Interrupted]),
+        state: dice.one_of(&Validity::ALL),
         checks: dice.some(3, |d| Check {
             name: d.one_of(&["achieved-rate", "lateness", "little"]),
             ok: d.flip(),

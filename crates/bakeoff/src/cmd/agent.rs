@@ -1,5 +1,6 @@
 //! `bakeoff agent`: one member of a fleet, which plays its share of the loads that a conductor plans.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
@@ -7,8 +8,17 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use fleet::{Agent, FleetError, ReadWords, Server};
+use anyhow::Context as _;
+use fleet::{Agent, FleetError, Observing, ReadWords, Server, Window};
+use load::Stop;
+use probes::observe::{KINDS, Kind, named};
+use record::series::Sample;
+use runner::Beside;
 
 use crate::exit::Exit;
 use crate::screen::Screen;
@@ -35,6 +45,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
+    /// Generate load; or observe this machine, such as the server's, during the loads of others; or be the
+    /// latency probe beside them
+    #[arg(long, value_name = "WHAT", default_value = "load", value_parser = ["load", "observe", "probe"])]
+    role: String,
+
+    /// With --role observe: instruments, separated by commas
+    #[arg(long, value_name = "WHAT", default_value = "all", value_parser = instruments)]
+    observe: Kinds,
+
+    /// Label of this agent, by which `--place` and `place` in a plan choose; `host` is the host's name
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = agent_label)]
+    labels: Vec<(String, String)>,
+
+    /// Weight of this agent, from 1 to 100: one with twice the weight has twice the share of a load
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    weight: u32,
+
     /// Folder that stores each interval until the conductor has stored the run [default: bakeoff/agent in
     /// `$XDG_STATE_HOME`]
     #[arg(long, value_name = "DIR")]
@@ -52,7 +79,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bakeoff agent --server nats://127.0.0.1:4222
-  bakeoff agent --server tls://lab.example:4222 --nkey agent1.nk
+  bakeoff agent --server tls://lab.example:4222 --nkey agent1.nk --label rack=a --weight 2
   bakeoff load null: --rate 10000 --threads 8 --fleet 4 --nats tls://lab.example:4222 --nkey lead.nk
   bakeoff fleet dev -n 4                            a server and agents on this machine";
 
@@ -73,6 +100,8 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
         state.ok_or_else(|| Exit::Usage.with("no folder for the spool: give --spool DIR"))?.join("agent")
     };
     signals::stop_on_interrupt()?;
+    // Its thread keeps the rights that instruments need.
+    let observe = if args.role == "observe" { Some(observing(&args.observe)?) } else { None };
     confine::after_setup_of_load();
     if args.until_eof {
         std::thread::Builder::new().name("eof".into()).spawn(|| {
@@ -82,10 +111,78 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
         })?;
     }
     let on_ready = &tell_supervisor;
-    let agent = Agent { server: &server, spool, id, host, read, stop: &signals::STOP, on_ready };
+    let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
+    labels.entry("host".to_owned()).or_insert_with(|| host.clone());
+    let weight = args.weight;
+    let stop = &signals::STOP;
+    let probes = args.role == "probe";
+    let agent =
+        Agent { server: &server, spool, id, host, labels, weight, read, observe, probes, stop, on_ready };
     let mut screen = Screen::new();
     fleet::serve(&agent, &mut |line| screen.line(line)).map_err(of_fleet)?;
     Ok(Exit::Good)
+}
+
+/// Instruments besides the CPU's.
+#[derive(Debug, Clone)]
+struct Kinds(Vec<Kind>);
+
+fn instruments(text: &str) -> Result<Kinds, String> {
+    if text == "all" {
+        return Ok(Kinds(KINDS.to_vec()));
+    }
+    named(text.split(',')).map(Kinds).map_err(|word| {
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        format!("unknown instrument `{word}`: expected cpu, {} or all", known.join(", "))
+    })
+}
+
+/// A window to observe, with the place for its numbers.
+type Watch = (Window, Arc<AtomicBool>, SyncSender<Vec<Sample>>);
+
+/// Opens the instruments on a thread, which observes the windows that it is given.
+fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
+    let ((sender, windows), (opened, is_open)) = (sync_channel::<Watch>(1), sync_channel::<()>(1));
+    // Profiles are no numbers over time, and their names take long to find.
+    let is_of_numbers = |kind: &&Kind| !["profile", "off-cpu"].contains(&kind.name);
+    let kinds: Vec<Kind> = observed.0.iter().filter(is_of_numbers).copied().collect();
+    let body = move || {
+        let mut beside = Beside::new(true).with(&kinds);
+        let _ = opened.send(());
+        for (Window { from_ns, until_ns, interval }, is_over, place) in windows {
+            let is_over = || is_over.load(Ordering::Relaxed);
+            // The agent no longer waits if it ends.
+            let _ = place.send(runner::watch(&mut beside, (from_ns, until_ns), interval, &is_over));
+        }
+    };
+    std::thread::Builder::new().name("instruments".into()).spawn(body)?;
+    // An agent that answers observes from the first moment on: to open all instruments takes seconds.
+    is_open.recv().context("opening the instruments")?;
+    let sender = Mutex::new(sender);
+    Ok(Box::leak(Box::new(move |window: &Window, stop: &Stop| {
+        let gone = || "the thread of the instruments has ended".to_owned();
+        let (is_over, (place, numbers)) = (Arc::new(AtomicBool::new(false)), sync_channel(1));
+        let sent = sender.lock().map_err(|_| gone())?.send((*window, Arc::clone(&is_over), place));
+        sent.map_err(|_| gone())?;
+        loop {
+            match numbers.recv_timeout(LOOK) {
+                Ok(numbers) if numbers.is_empty() && !stop.is_requested() => {
+                    return Err("the instruments have no number of the measured phase".to_owned());
+                }
+                Ok(numbers) => return Ok(numbers),
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+                Err(RecvTimeoutError::Timeout) => is_over.store(stop.is_requested(), Ordering::Relaxed),
+            }
+        }
+    })))
+}
+
+/// Interval at which a stop is passed on to the instruments.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A label of an agent.
+pub(crate) fn agent_label(text: &str) -> Result<(String, String), String> {
+    record::agents::label(text).ok_or_else(|| "expected NAME=VALUE, at most 64 bytes each".to_owned())
 }
 
 /// Reports to the program that started this one, if it asked for that: systemd, or `fleet up`.

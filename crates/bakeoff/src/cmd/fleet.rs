@@ -8,9 +8,9 @@ mod up;
 
 use std::io::{Read as _, Write};
 
-use ::fleet::Dev;
 use ::fleet::launch::host::Host;
 use ::fleet::launch::order::HostOrder;
+use ::fleet::{Dev, Helpers};
 use record::clock::{Clock as _, Monotonic};
 use serde_json::json;
 
@@ -81,7 +81,7 @@ fn on_host(out: &mut dyn Write) -> anyhow::Result<Exit> {
 
 fn dev(agents: u32, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
-    let dev = Dev::start(&std::env::current_exe()?, agents).map_err(of_fleet)?;
+    let dev = Dev::start(&std::env::current_exe()?, agents, Helpers::default()).map_err(of_fleet)?;
     let (processes, server) = dev.processes();
     if global.json {
         let agents: Vec<_> =

@@ -4,6 +4,7 @@
 mod fleet;
 mod search;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use anyhow::Context as _;
 use archive::event_log::EventLog;
 use archive::{RunWriter, Spool, whole_file};
 use load::Control;
+use record::agents::{FleetSettings, Watched};
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::histogram::CensoredHistogram;
@@ -119,6 +121,15 @@ impl Args {
         if self.verbose { Detail::Full } else { Detail::Brief }
     }
 
+    /// The agents that generate the load; `None` if this machine does.
+    #[cfg_attr(not(feature = "fleet"), expect(clippy::unused_self, reason = "only a fleet has agents"))]
+    pub(crate) fn fleet(&self) -> Option<FleetSettings> {
+        #[cfg(feature = "fleet")]
+        return self.fleet.asked();
+        #[cfg(not(feature = "fleet"))]
+        None
+    }
+
     /// Sets the options of a script in Lua.
     pub(crate) fn give(&mut self, lua: ScriptOptions) {
         self.data.give(lua);
@@ -190,7 +201,7 @@ Examples:
 /// The load of a command line, every default resolved, and notices for the user.
 pub(crate) fn meant(args: &Args) -> anyhow::Result<(Meant, Vec<String>)> {
     #[cfg(feature = "fleet")]
-    if args.fleet.agents().is_some() && args.reads_standard_input() {
+    if args.fleet().is_some() && args.reads_standard_input() {
         let text = "--fleet cannot replay `-`: give a file that exists on every agent's machine";
         return Err(Exit::Usage.with(text));
     }
@@ -236,6 +247,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut viewed = archive.as_ref().map(|archive| live::of_load(archive, header.id, &settings));
     let record = drive(args, header.id, &settings, &with, &mut |told| match told {
         Told::Note(line) => screen.line(line),
+        Told::Watched(watched) => spooled.add_watched(watched),
         Told::Load(event) => {
             spooled.follow(event);
             drop_rights(event);
@@ -249,7 +261,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     });
     drop(viewed);
-    let spool = spooled.end();
+    let mut unwatched = BTreeMap::new();
+    let spool = spooled.end_with(&mut unwatched);
     let mut screen = screen.finish();
     // The writer of the log ends when its last sender is dropped.
     drop(with);
@@ -266,7 +279,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         record.verdict.add(throttled.check());
     }
     // An instrument knows its losses when all of its data is taken.
-    let instruments = beside.take_instruments();
+    let mut instruments = beside.take_instruments();
+    instruments.missing.extend(unwatched);
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
     }
@@ -321,6 +335,8 @@ enum Told<'a> {
     Load(&'a load::Event),
     #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet has notes"))]
     Note(&'a str),
+    #[cfg_attr(not(feature = "fleet"), expect(dead_code, reason = "only a fleet has observers"))]
+    Watched(&'a Watched),
 }
 
 /// To be called with whether the run is stored: only then may the agents of a fleet remove what they keep.
@@ -337,10 +353,11 @@ fn drive(
     on_told: &mut dyn FnMut(Told<'_>),
 ) -> anyhow::Result<(LoadRecord, Release)> {
     #[cfg(feature = "fleet")]
-    if let Some(agents) = args.fleet.agents() {
-        return args.fleet.drive(agents, run, settings, with, &mut |told| match told {
+    if let Some(asked) = args.fleet() {
+        return args.fleet.drive(asked, run, settings, with, &mut |told| match told {
             ::fleet::Told::Load(event) => on_told(Told::Load(event)),
             ::fleet::Told::Note(line) => on_told(Told::Note(line)),
+            ::fleet::Told::Watched(watched) => on_told(Told::Watched(watched)),
         });
     }
     let record = load::run_with(settings, with, &signals::STOP, &mut |event| on_told(Told::Load(event)));
@@ -393,7 +410,7 @@ fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader
 pub(super) fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
     let failures: Vec<&str> = record.verdict.failures().map(|c| c.text.as_str()).collect();
     match record.verdict.state {
-        Validity::Valid => header.ended(None),
+        Validity::Valid | Validity::Degraded => header.ended(None),
         Validity::Invalid => header.ended(Some(failures.join("; "))),
         Validity::Interrupted => header.interrupted(),
     }

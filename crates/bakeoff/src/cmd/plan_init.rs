@@ -35,7 +35,7 @@ const OF_COMMANDS: [&str; 13] = [
     "gates",
 ];
 /// Arguments of `load`, besides the settings, with a place in a plan.
-const OF_LOADS: [&str; 3] = ["target", "title", "observe"];
+const OF_LOADS: [&str; 8] = ["target", "title", "observe", "fleet", "on_loss", "place", "observers", "probe"];
 /// Settings of a load without a place in a plan: a plan has the text of a script, and measures for a time.
 const NOT_OF_PLANS: [&str; 2] = ["script", "events"];
 
@@ -70,10 +70,11 @@ fn of_a_load(load: &load::Args, line: Vec<String>, title: Option<&str>) -> anyho
         target: target.expose().to_owned(),
         given: load.given.iter().filter_map(|g| Some((setting_of(g)?, g.values.clone()))).collect(),
         observe: observed(&load.given),
+        fleet: load.fleet(),
     });
     let plan = plan::read(&text, "the written plan").ends_with(Exit::Usage)?;
     let (meant, _) = load::meant(load)?;
-    if is_same(&plan, meant.settings) {
+    if is_same(&plan, meant.settings) && plan.fleet() == load.fleet().as_ref() {
         return Ok(text);
     }
     Err(Exit::Usage.with("this load cannot be written as a plan: the load of the plan would differ"))

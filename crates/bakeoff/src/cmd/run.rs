@@ -110,8 +110,8 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     args.outputs.check()?;
     let plan = if args.quick { plan.shortened() } else { plan };
     #[cfg(feature = "fleet")]
-    if plan.fleet().is_some() {
-        args.nats.check()?;
+    if let Some(fleet) = plan.fleet() {
+        args.nats.check(fleet)?;
     }
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();
@@ -335,7 +335,7 @@ impl Progress {
             }
             Event::Note(text) => self.screen.line(&format!("note: {text}")),
             Event::Doing(what) => self.screen.parts(what, 1),
-            Event::Trial(_) | Event::Series { .. } | Event::Load(_) => {}
+            Event::Trial(_) | Event::Series { .. } | Event::Load(_) | Event::Watched(_) => {}
             Event::Ended { trial, state, reason, done, trials } => {
                 self.screen.line(&ended(trial, *state, *reason, *done, *trials));
                 self.screen.at((*done).into());

@@ -5,9 +5,13 @@ use std::time::Duration;
 use async_nats::jetstream::stream::{Config, StorageType};
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt as _, stream};
+use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
+use record::printable::printable;
 
+use super::observers::observes;
 use super::office::{self, Conductor, Fleet, Member};
+use super::probe::probes;
 use crate::clock::Offset;
 use crate::error::FleetError;
 use crate::meant::Sent;
@@ -20,11 +24,15 @@ const SIGN_NS: u64 = 2_000_000_000;
 pub(super) const CLOCKS_AT_ONCE: usize = 16;
 /// An agent that prepares and is silent for longer is gone.
 const SILENT_NS: u64 = 5_000_000_000;
+/// Largest weight of an agent's share.
+const WEIGHT_MAX: u32 = 100;
 
 impl Conductor<'_> {
     /// Finds the agents, makes the stream, and brings every agent to the line.
     pub(super) async fn gather(&mut self) -> Result<(), FleetError> {
         let hellos = self.hellos().await?;
+        self.observers = self.chosen_observers(&hellos)?;
+        self.probe = self.chosen_probe(&hellos)?;
         let slices_max = received::slices_max(&self.fleet.meant.settings);
         for hello in self.chosen(hellos)? {
             let received = Received::new(slices_max)
@@ -41,10 +49,19 @@ impl Conductor<'_> {
                 failed: None,
             });
         }
+        let weights: Vec<u32> = self.members.iter().map(|member| member.hello.weight).collect();
+        self.fleet.check_threads(load::threads_min(&weights))?;
         self.make_stream().await?;
-        let prepared = self.prepare_all().await;
+        let prepared = match self.prepare_all().await {
+            Ok(()) => match self.prepare_probe().await {
+                Ok(()) => self.prepare_observers().await,
+                failed => failed,
+            },
+            failed => failed,
+        };
         if prepared.is_err() {
             self.stop_all().await;
+            self.stop_helpers().await;
             self.remove_stream().await;
         }
         prepared
@@ -52,9 +69,12 @@ impl Conductor<'_> {
 
     /// Answers of all agents to a hello.
     async fn hellos(&self) -> Result<Vec<Hello>, FleetError> {
-        let Fleet { server, patience, stop, agents, .. } = *self.fleet;
-        let is_enough =
-            |found: &[Hello]| found.iter().filter(|hello| is_fit(hello)).count() >= agents as usize;
+        let Fleet { server, patience, stop, ref asked, .. } = *self.fleet;
+        let is_enough = |found: &[Hello]| {
+            found.iter().filter(|hello| unfit(hello, asked).is_none()).count() >= asked.agents as usize
+                && found.iter().filter(|hello| observes(hello)).count() >= asked.observers as usize
+                && (asked.probe_per_s.is_none() || found.iter().any(probes))
+        };
         office::hellos(server, &self.client, patience, stop, &is_enough).await
     }
 
@@ -65,21 +85,18 @@ impl Conductor<'_> {
             let text = "several processes have this name: give each agent its own --id".to_owned();
             return Err(Self::absent(&hello.agent, text));
         }
-        let (fit, others): (Vec<Hello>, Vec<Hello>) = hellos.into_iter().partition(is_fit);
-        let wanted = self.fleet.agents as usize;
+        let asked = &self.fleet.asked;
+        let (fit, others): (Vec<Hello>, Vec<Hello>) =
+            hellos.into_iter().partition(|hello| unfit(hello, asked).is_none());
+        let wanted = asked.agents as usize;
         if self.fleet.stop.is_requested() {
             return Err(FleetError::Interrupted);
         }
         if fit.len() < wanted {
-            let others: Vec<String> = others
-                .iter()
-                .map(|hello| match &hello.busy {
-                    Some(run) => format!("{} is busy with {run}", hello.agent),
-                    None => format!("{} has version {}, not {}", hello.agent, hello.version, wire::VERSION),
-                })
-                .collect();
+            let others: Vec<String> = others.iter().filter_map(|hello| unfit(hello, asked)).collect();
             let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
-            return Err(FleetError::TooFew { found: fit.len(), wanted, others });
+            let fewer = if self.fleet.is_of_a_plan() { "with `agents` in `[fleet]`" } else { "with --fleet" };
+            return Err(FleetError::TooFew { found: fit.len(), wanted, others, fewer });
         }
         Ok(fit.into_iter().take(wanted).collect())
     }
@@ -88,7 +105,12 @@ impl Conductor<'_> {
         let run = &self.fleet.run;
         Config {
             name: wire::stream(run),
-            subjects: vec![wire::slice(run, "*"), wire::end(run, "*")],
+            subjects: vec![
+                wire::slice(run, "*"),
+                wire::end(run, "*"),
+                wire::slice(&wire::probed(run), "*"),
+                wire::end(&wire::probed(run), "*"),
+            ],
             storage: StorageType::File,
             duplicate_window: Duration::from_mins(2),
             // If the conductor dies, nothing else removes it.
@@ -112,7 +134,8 @@ impl Conductor<'_> {
         let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
         let beats = self.client.subscribe(wire::beat(&run, "*")).await;
         let mut beats = beats.map_err(|e| refused(e.to_string()))?;
-        let seal = Seal::new(&run, &self.fleet.words, self.fleet.agents, &self.fleet.meant);
+        let dealt = self.dealt();
+        let seal = Seal::new(&run, &self.fleet.words, &dealt, &self.fleet.meant);
         let seal = seal.map_err(|text| FleetError::File {
             path: "the stored requests of the log".into(),
             source: std::io::Error::other(text),
@@ -122,7 +145,7 @@ impl Conductor<'_> {
         } else {
             None
         };
-        let all: Vec<u32> = (0..self.fleet.agents).collect();
+        let all: Vec<u32> = (0..dealt.of).collect();
         for group in [&all[..1], &all[1..]] {
             let prepare = |index: &u32| {
                 let plan = Plan {
@@ -130,7 +153,9 @@ impl Conductor<'_> {
                     words: self.fleet.words.clone(),
                     settings: sent.clone(),
                     index: *index,
-                    of: self.fleet.agents,
+                    of: dealt.of,
+                    weights: dealt.weights.clone(),
+                    accepts_loss: dealt.accepts_loss,
                     sha256: seal.of(*index),
                 };
                 self.command(&self.members[*index as usize].hello, Order::Prepare(plan))
@@ -200,6 +225,70 @@ impl Conductor<'_> {
     }
 }
 
-fn is_fit(hello: &Hello) -> bool {
-    hello.version == wire::VERSION && hello.busy.is_none()
+/// Reason that an agent cannot take part; `None` if it can.
+fn unfit(hello: &Hello, asked: &FleetSettings) -> Option<String> {
+    let agent = &hello.agent;
+    if hello.observes || hello.probes {
+        return Some(format!("{agent} {}", if hello.observes { "observes" } else { "is for probes" }));
+    }
+    if let Some(run) = &hello.busy {
+        return Some(format!("{agent} is busy with {run}"));
+    }
+    if hello.version != wire::VERSION {
+        return Some(format!("{agent} has version {}, not {}", hello.version, wire::VERSION));
+    }
+    if !(1..=WEIGHT_MAX).contains(&hello.weight) {
+        return Some(format!("{agent} has the weight {}, not one from 1 to {WEIGHT_MAX}", hello.weight));
+    }
+    let lacks = |(name, value): &(&String, &String)| hello.labels.get(*name) != Some(*value);
+    let (name, value) = asked.place.iter().find(lacks)?;
+    Some(match hello.labels.get(name) {
+        Some(other) => {
+            format!("{agent} has the label {name}={}, not {name}={value}", printable(other))
+        }
+        None => format!("{agent} lacks the label {name}={value}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_takes_part_only_with_every_label_of_the_place() {
+        let labels = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
+            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let hello = |all: &[(&str, &str)], weight| Hello {
+            agent: "a1".into(),
+            host: "gen1".into(),
+            version: wire::VERSION.to_owned(),
+            cpus: 1,
+            busy: None,
+            epoch: String::new(),
+            labels: labels(all),
+            weight,
+            observes: false,
+            probes: false,
+        };
+        let asked =
+            FleetSettings { place: labels(&[("rack", "a"), ("kind", "gen")]), ..FleetSettings::of(1) };
+        let both = hello(&[("kind", "gen"), ("more", "x"), ("rack", "a")], 1);
+        assert_eq!(unfit(&both, &asked), None);
+        for (found, says) in [
+            (hello(&[("rack", "a")], 1), "a1 lacks the label kind=gen"),
+            (hello(&[("rack", "b"), ("kind", "gen")], 1), "a1 has the label rack=b, not rack=a"),
+            (hello(&[("rack", "a"), ("kind", "gen")], 0), "the weight 0"),
+            (hello(&[("rack", "a"), ("kind", "gen")], 101), "the weight 101"),
+            (Hello { busy: Some("r1".into()), ..both.clone() }, "busy with r1"),
+            (Hello { observes: true, ..both.clone() }, "a1 observes"),
+            (Hello { probes: true, ..both.clone() }, "a1 is for probes"),
+            (Hello { version: "0".into(), ..both }, "has version 0"),
+        ] {
+            assert!(unfit(&found, &asked).is_some_and(|why| why.contains(says)), "{says}");
+        }
+        assert_eq!(unfit(&hello(&[], 7), &FleetSettings::of(1)), None);
+    }
 }

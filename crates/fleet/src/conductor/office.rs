@@ -7,19 +7,26 @@ use async_nats::connection::State;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use load::Stop;
+use record::agents::{FleetSettings, Watched};
 use record::clock::{Clock as _, Monotonic};
+use record::missing::{Maybe, Missing};
 
 use crate::clock::{self, Offset, PROBES, Trip};
 use crate::error::FleetError;
 use crate::meant::Meant;
-use crate::received::Received;
+use crate::received::{MESSAGE_BYTES_MAX, Received};
 use crate::server::Server;
-use crate::wire::{self, Addressed, Answer, Hello, Order, SpoolFile};
+use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order, SpoolFile};
 
 /// Time for an answer to an order.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Attempts to stop an agent.
 const STOP_TRIES: u32 = 2;
+/// Attempts to find the end of a helper's work, and those that an order without an answer costs: it has
+/// waited as long.
+const HELPER_TRIES: u32 = 40;
+const NO_ANSWER_COSTS: u32 = 8;
+const HELPER_AGAIN: Duration = Duration::from_millis(250);
 /// After the last answer to a hello, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -28,8 +35,8 @@ const QUIET: Duration = Duration::from_millis(300);
 pub struct Fleet<'a> {
     /// The NATS server.
     pub server: &'a Server,
-    /// Number of agents.
-    pub agents: u32,
+    /// The agents that are asked for.
+    pub asked: FleetSettings,
     /// Name of the run.
     pub run: String,
     /// The command line of the load, from the program's name on; without words, agents receive the settings.
@@ -51,6 +58,8 @@ pub enum Told<'a> {
     Load(&'a load::Event),
     /// A line for people.
     Note(String),
+    /// An observing agent's numbers, after the load.
+    Watched(&'a Watched),
 }
 
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&Told<'_>);
@@ -72,11 +81,22 @@ pub(super) struct Member {
     pub(super) failed: Option<String>,
 }
 
+/// An agent that works beside the load, in a run that has its own name.
+#[derive(Debug)]
+pub(super) struct Helper {
+    pub(super) hello: Hello,
+    pub(super) run: String,
+    pub(super) before: Option<Offset>,
+    pub(super) is_collected: bool,
+}
+
 /// A conductor with its connection.
 pub(super) struct Conductor<'a> {
     pub(super) fleet: &'a Fleet<'a>,
     pub(super) client: Client,
     pub(super) members: Vec<Member>,
+    pub(super) observers: Vec<Helper>,
+    pub(super) probe: Option<Helper>,
 }
 
 impl Fleet<'_> {
@@ -89,14 +109,36 @@ impl Fleet<'_> {
         if !wire::is_name(&self.run) {
             return Err(FleetError::Unfit(format!("invalid run name {}", self.run)));
         }
-        if self.agents == 0 || self.meant.settings.threads < self.agents {
-            return Err(FleetError::Unfit(format!(
-                "--fleet {} needs --threads {} or more: the agents share the threads, and each needs one",
-                self.agents,
-                self.agents.max(1)
-            )));
+        let agents = self.asked.agents;
+        if agents == 0 {
+            return Err(FleetError::Unfit("a fleet has an agent".to_owned()));
         }
-        Ok(())
+        self.check_threads(agents)
+    }
+
+    /// Whether each agent has a thread.
+    ///
+    /// - `least`: the fewest threads.
+    pub(super) fn check_threads(&self, least: u32) -> Result<(), FleetError> {
+        if self.meant.settings.threads >= least {
+            return Ok(());
+        }
+        let agents = self.asked.agents;
+        let why = if least > agents {
+            "the agents share the threads by weight, and each needs one"
+        } else {
+            "the agents share the threads, and each needs one"
+        };
+        Err(FleetError::Unfit(if self.is_of_a_plan() {
+            format!("`agents = {agents}` in `[fleet]` needs {least} threads or more: {why}")
+        } else {
+            format!("--fleet {agents} needs --threads {least} or more: {why}")
+        }))
+    }
+
+    /// Whether a plan asks for the agents, and not a command line.
+    pub(super) fn is_of_a_plan(&self) -> bool {
+        self.words.is_empty()
     }
 }
 
@@ -108,6 +150,8 @@ pub struct Spools {
     run: String,
     /// Agents of which everything has arrived: the one to ask, and the owner of the spool if it is another.
     complete: Vec<(String, Option<String>)>,
+    /// Agents beside the load that have sent their work, with its name.
+    helpers: Vec<(String, String)>,
 }
 
 impl std::fmt::Debug for Spools {
@@ -120,16 +164,23 @@ impl Spools {
     pub(super) fn new(runtime: tokio::runtime::Runtime, conductor: Conductor<'_>) -> Self {
         let complete = conductor.members.iter().filter(|member| member.received.is_complete());
         let complete = complete.map(Member::asked).collect();
-        Self { runtime, run: conductor.fleet.run.clone(), client: conductor.client, complete }
+        let helpers = conductor.helpers().filter(|helper| helper.is_collected);
+        let helpers = helpers.map(|helper| (helper.hello.agent.clone(), helper.run.clone())).collect();
+        Self { runtime, helpers, run: conductor.fleet.run.clone(), client: conductor.client, complete }
     }
 
     /// Lets the agents remove what has arrived whole.
     pub fn release(self) {
-        let Self { runtime, client, run, complete } = self;
+        let Self { runtime, client, run, complete, helpers } = self;
         runtime.block_on(async {
             // One that does not answer keeps its files, and tells of them when it starts again.
             let taken = complete.iter().map(|(agent, owner)| {
                 let order = Order::Taken { run: run.clone(), owner: owner.clone() };
+                ask_bytes(&client, agent, None, order)
+            });
+            join_all(taken).await;
+            let taken = helpers.iter().map(|(agent, run)| {
+                let order = Order::Taken { run: run.clone(), owner: None };
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;
@@ -228,6 +279,74 @@ pub(crate) async fn ask_bytes(
 }
 
 impl Conductor<'_> {
+    /// The shares of the members.
+    pub(super) fn dealt(&self) -> Dealt {
+        let weights: Vec<u32> = self.members.iter().map(|member| member.hello.weight).collect();
+        Dealt::to(&weights, self.fleet.asked.on_loss)
+    }
+
+    /// The agents that work beside the load.
+    pub(super) fn helpers(&self) -> impl Iterator<Item = &Helper> {
+        self.observers.iter().chain(&self.probe)
+    }
+
+    /// Orders the helpers to begin with the load.
+    pub(super) async fn arm_helpers(&self, start_ns: u64) -> Result<(), FleetError> {
+        for Helper { hello, run, before, .. } in self.helpers() {
+            let Offset { ns, bound_ns } = before.expect("its clock was read before");
+            let impossible = || Self::absent(&hello.agent, "its clock is impossible".to_owned());
+            let at_ns = start_ns.checked_add_signed(ns).ok_or_else(impossible)?;
+            self.command(hello, Order::Arm { run: run.clone(), at_ns, bound_ns }).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the work of the helpers. One that does not answer ends with the measured phase.
+    pub(super) async fn stop_helpers(&self) {
+        for Helper { hello, run, .. } in self.helpers() {
+            let _ = self.command(hello, Order::Stop { run: run.clone() }).await;
+        }
+    }
+
+    /// The end of a helper's work; the reason if it does not come.
+    pub(super) async fn end_of(&self, helper: &Helper) -> Maybe<Vec<u8>> {
+        let mut tries_left = HELPER_TRIES;
+        loop {
+            match self.part_of(helper, SpoolFile::End, 0).await {
+                Some(bytes) if !bytes.is_empty() => return self.file_of(helper, SpoolFile::End).await,
+                found => {
+                    let costs = if found.is_none() { NO_ANSWER_COSTS } else { 1 };
+                    tries_left = tries_left.saturating_sub(costs);
+                }
+            }
+            if tries_left == 0 {
+                return Err(Missing::because("it did not end its work"));
+            }
+            tokio::time::sleep(HELPER_AGAIN).await;
+        }
+    }
+
+    /// A file of a helper.
+    pub(super) async fn file_of(&self, helper: &Helper, file: SpoolFile) -> Maybe<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            let part = self.part_of(helper, file, bytes.len() as u64).await;
+            match part.ok_or_else(|| Missing::because("it was lost before its numbers were read"))? {
+                part if part.is_empty() => return Ok(bytes),
+                part => bytes.extend(part),
+            }
+            if bytes.len() > MESSAGE_BYTES_MAX {
+                return Err(Missing::because("it has more than 64 MiB of numbers"));
+            }
+        }
+    }
+
+    async fn part_of(&self, helper: &Helper, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
+        let order = Order::Read { run: helper.run.clone(), file, offset, owner: None };
+        let asked = ask_bytes(&self.client, &helper.hello.agent, None, order).await;
+        asked.ok().map(|bytes| bytes.to_vec())
+    }
+
     /// A part of a file of the member's, also if its process was started again; `None` if none answers.
     pub(super) async fn read(&self, index: usize, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
         let (agent, owner) = self.members[index].asked();

@@ -8,6 +8,7 @@ use async_nats::jetstream::stream::{Config, RawMessageErrorKind};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use load::StopLevel;
+use record::agents::OnLoss;
 use record::clock::{Clock as _, Monotonic};
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{Phase, Progress};
@@ -131,6 +132,7 @@ impl Conductor<'_> {
             bound_ns: offset(member).bound_ns,
         };
         try_join_all(self.members.iter().map(|member| self.command(&member.hello, arm(member)))).await?;
+        self.arm_helpers(start_ns).await?;
         let settings = &self.fleet.meant.settings;
         let lead = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
         let measured_from_ns = start_ns.saturating_add(lead);
@@ -216,7 +218,11 @@ impl Conductor<'_> {
             }
         }
         for agent in lost {
-            tell(&Told::Note(format!("agent {agent} is LOST: the run is INVALID, the others continue")));
+            let run = match self.fleet.asked.on_loss {
+                OnLoss::Invalid => "INVALID",
+                OnLoss::Degraded => "degraded",
+            };
+            tell(&Told::Note(format!("agent {agent} is LOST: the run is {run}, the others continue")));
             self.show(display, tell);
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use archive::documents;
 use async_nats::Client;
-use load::{Share, Stop};
-use record::agents::ClockOffset;
+use load::Stop;
+use record::agents::{ClockOffset, FleetSettings};
 use record::clock::WallAnchor;
 use record::load::LoadRecord;
 use record::series::HistogramSlice;
@@ -20,7 +20,7 @@ use crate::merge;
 use crate::merge::part::Part;
 use crate::received::{self, MESSAGE_BYTES_MAX, Received};
 use crate::server::Server;
-use crate::wire::{self, Answer, Hello, LeftSpool, Order, SpoolFile, Start};
+use crate::wire::{self, Answer, Dealt, Hello, LeftSpool, Order, SpoolFile, Start};
 
 /// Time for agents to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -83,7 +83,8 @@ pub fn recover(
         Ok::<_, FleetError>((client, found))
     })?;
     let meant = agreed(run, &found)?;
-    let of = found[0].start.of;
+    let dealt = found[0].start.dealt();
+    let of = dealt.of;
     let missing: Vec<u32> = (0..of).filter(|i| found.iter().all(|f| f.start.index != *i)).collect();
     if !missing.is_empty() && incomplete == Incomplete::Refuse {
         let shares: Vec<String> = missing.iter().map(|index| (index + 1).to_string()).collect();
@@ -95,7 +96,7 @@ pub fn recover(
     }
     let fleet = Fleet {
         server,
-        agents: of,
+        asked: FleetSettings { on_loss: dealt.on_loss(), ..FleetSettings::of(of) },
         run: run.to_owned(),
         words: Vec::new(),
         meant,
@@ -103,7 +104,8 @@ pub fn recover(
         lead: Duration::ZERO,
         stop,
     };
-    let mut conductor = Conductor { fleet: &fleet, client, members: members(&fleet, &found)? };
+    let members = members(&fleet, &dealt, &found)?;
+    let mut conductor = Conductor { fleet: &fleet, client, members, observers: Vec::new(), probe: None };
     let record = runtime.block_on(async {
         let clocks = clocks(&conductor.client, &found).await;
         for index in 0..conductor.members.len() {
@@ -113,7 +115,7 @@ pub fn recover(
                 conductor.read_lines(index, TRIES).await;
             }
         }
-        merged(&conductor, &found, &clocks, tell)
+        merged(&conductor, (&found, &dealt), &clocks, tell)
     })?;
     let Start { monotonic_ns, unix_ns, .. } = found[0].start;
     let spools = Spools::new(runtime, conductor);
@@ -188,7 +190,8 @@ async fn read_whole(
 fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
     let first = &found[0].start;
     let unfit = |text: &str| Err(FleetError::Unfit(format!("the spools of run {run} {text}")));
-    let is_same = |f: &Found| f.start.of == first.of && f.start.settings == first.settings;
+    let dealt = first.dealt();
+    let is_same = |f: &Found| f.start.dealt() == dealt && f.start.settings == first.settings;
     if !found.iter().all(is_same) {
         return unfit("have different loads");
     }
@@ -198,9 +201,8 @@ fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
     let Ok(settings) = documents::settings(first.settings.clone()) else {
         return unfit("have settings that this version does not know");
     };
-    let is_share = |f: &Found| {
-        (1..=AGENTS_MAX).contains(&f.start.of) && Share::new(f.start.index, f.start.of, &settings).is_some()
-    };
+    let is_share =
+        |f: &Found| (1..=AGENTS_MAX).contains(&dealt.of) && dealt.share(f.start.index, &settings).is_some();
     if !found.iter().all(is_share) {
         return unfit("have a share that no fleet has");
     }
@@ -212,7 +214,7 @@ fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
 }
 
 /// The agents of all shares; those of missing shares have failed.
-fn members(fleet: &Fleet<'_>, found: &[Found]) -> Result<Vec<Member>, FleetError> {
+fn members(fleet: &Fleet<'_>, dealt: &Dealt, found: &[Found]) -> Result<Vec<Member>, FleetError> {
     let slices_max = received::slices_max(&fleet.meant.settings);
     let member = |index: u32| {
         let found = found.iter().find(|found| found.start.index == index);
@@ -225,6 +227,10 @@ fn members(fleet: &Fleet<'_>, found: &[Found]) -> Result<Vec<Member>, FleetError
             cpus: 0,
             busy: None,
             epoch: String::new(),
+            labels: BTreeMap::new(),
+            weight: dealt.weight(index),
+            observes: false,
+            probes: false,
         };
         Ok(Member {
             via: found.map(|f| f.via.agent.clone()).filter(|via| *via != hello.agent),
@@ -238,7 +244,7 @@ fn members(fleet: &Fleet<'_>, found: &[Found]) -> Result<Vec<Member>, FleetError
             failed: start.is_none().then(|| "no agent that answers has its spool".to_owned()),
         })
     };
-    let members: std::io::Result<Vec<Member>> = (0..fleet.agents).map(member).collect();
+    let members: std::io::Result<Vec<Member>> = (0..fleet.asked.agents).map(member).collect();
     members.map_err(|source| FleetError::File { path: "a temporary file".into(), source })
 }
 
@@ -273,7 +279,7 @@ async fn clocks(client: &Client, found: &[Found]) -> BTreeMap<u32, ClockOffset> 
 
 fn merged(
     conductor: &Conductor<'_>,
-    found: &[Found],
+    (found, dealt): (&[Found], &Dealt),
     clocks: &BTreeMap<u32, ClockOffset>,
     tell: Tell<'_>,
 ) -> Result<LoadRecord, FleetError> {
@@ -281,7 +287,6 @@ fn merged(
     let lead_ns = u64::try_from((settings.ramp_up + settings.warmup).as_nanos()).unwrap_or(u64::MAX);
     let parts = (0..).zip(&conductor.members).map(|(index, member)| Part {
         index,
-        of: conductor.fleet.agents,
         agent: member.hello.agent.clone(),
         host: member.hello.host.clone(),
         received: &member.received,
@@ -293,5 +298,5 @@ fn merged(
     let mut closed = |slices: Vec<HistogramSlice>| tell(&Told::Load(&load::Event::IntervalClosed(slices)));
     let measured_from_ns = found[0].start.start_ns.saturating_add(lead_ns);
     let parts: Vec<Part<'_>> = parts.collect();
-    merge::whole(&conductor.fleet.meant, &parts, measured_from_ns, false, &mut closed)
+    merge::whole((&conductor.fleet.meant, dealt), &parts, measured_from_ns, false, &mut closed)
 }

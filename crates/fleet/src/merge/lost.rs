@@ -12,12 +12,18 @@ use record::verdict::{Validity, Verdict};
 
 use super::part::{Part, Totals};
 use crate::meant::Meant;
+use crate::wire::Dealt;
 
 /// The record of the agent `part`.
 ///
 /// - `totals`: of its known intervals.
 /// - `measured`: length of the phase, as the others measured it.
-pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: Duration) -> LoadRecord {
+pub(super) fn record(
+    (meant, dealt): (&Meant, &Dealt),
+    part: &Part<'_>,
+    totals: &Totals,
+    measured: Duration,
+) -> LoadRecord {
     let of = part.agent.as_str();
     let unknown = || Missing::because(format!("agent {of} sent no final report"));
     let sum = |kind: LatencyKind, operation: &str| -> Histogram {
@@ -25,7 +31,7 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
         buckets.into_iter().flatten().map(|(lowest_ns, count)| (*lowest_ns, *count)).collect()
     };
     let settings = &meant.settings;
-    let planned = load::planned(settings, &meant.recorded, share(meant, part), measured);
+    let planned = load::planned(settings, &meant.recorded, share((meant, dealt), part), measured);
     let is_open = planned.is_some();
     let known = sum(if is_open { LatencyKind::Response } else { LatencyKind::Service }, "");
     // In an open loop, and with a number of events, those that began before the phase are not among its
@@ -73,6 +79,7 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
         found_no_worker: 0,
         hosts: Vec::new(),
         agents: Vec::new(),
+        probe: None,
         rate_changes: Vec::new(),
         connected: Err(unknown()),
         client: Err(unknown()),
@@ -85,12 +92,12 @@ pub(super) fn record(meant: &Meant, part: &Part<'_>, totals: &Totals, measured: 
 ///
 /// - `until`: length of the phase.
 pub(super) fn with_the_rest(
-    meant: &Meant,
+    (meant, dealt): (&Meant, &Dealt),
     part: &Part<'_>,
     mut record: LoadRecord,
     until: Duration,
 ) -> LoadRecord {
-    let share = share(meant, part);
+    let share = share((meant, dealt), part);
     let planned = load::planned(&meant.settings, &meant.recorded, share, until).unwrap_or(0);
     let rest = planned.saturating_sub(record.counts.planned);
     record.counts.planned += rest;
@@ -105,8 +112,8 @@ pub(super) fn with_the_rest(
     record
 }
 
-fn share(meant: &Meant, part: &Part<'_>) -> Share {
-    Share::new(part.index, part.of, &meant.settings).expect("the fleet is no larger than its threads")
+fn share((meant, dealt): (&Meant, &Dealt), part: &Part<'_>) -> Share {
+    dealt.share(part.index, &meant.settings).expect("the fleet is no larger than its threads")
 }
 
 /// The rate of `events` over a phase.

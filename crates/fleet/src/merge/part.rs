@@ -11,7 +11,6 @@ use crate::received::Received;
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) index: u32,
-    pub(crate) of: u32,
     pub(crate) agent: String,
     pub(crate) host: String,
     pub(crate) received: &'a Received,

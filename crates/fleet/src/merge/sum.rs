@@ -26,8 +26,7 @@ pub(super) fn sum(
     let (mut service, mut failure) = (CensoredHistogram::default(), Histogram::new());
     let mut operations: BTreeMap<String, Operation> = BTreeMap::new();
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
-    let mut hosts: Vec<OfHost> = Vec::new();
-    let mut outages: Vec<Outage> = Vec::new();
+    let (mut hosts, mut outages): (Vec<OfHost>, Vec<Outage>) = (Vec::new(), Vec::new());
     let mut samples = Vec::new();
     for record in records {
         add_counts(&mut counts, &record.counts);
@@ -75,6 +74,7 @@ pub(super) fn sum(
         found_no_worker: records.iter().map(|record| record.found_no_worker).sum(),
         hosts,
         agents: Vec::new(),
+        probe: None,
         rate_changes: Vec::new(),
         connected: all(
             records,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use record::agents::OfAgent;
-use record::load::OfHost;
+use record::agents::{OfAgent, OnLoss};
+use record::load::{Counts, OfHost};
 use record::verdict::{Check, Validity, Verdict};
 
 /// The clocks' bound may be this share of an interval: intervals of agents are added as if they were one.
@@ -13,6 +13,9 @@ const CLOCK_MAX: f64 = 0.01;
 pub(super) struct Findings<'a> {
     /// Length of an interval.
     pub(super) interval: Duration,
+    pub(super) on_loss: OnLoss,
+    /// Whether the number of events is known before the load: not in a closed loop for a time.
+    pub(super) is_planned: bool,
     pub(super) agents: &'a [OfAgent],
     /// Agents that failed, with the reason.
     pub(super) failed: Vec<(String, String)>,
@@ -60,10 +63,46 @@ pub(super) fn of(
     }
     let has_all_agents = checks[0].ok;
     let mut verdict = Verdict::of(checks);
-    if findings.is_stopped && has_all_agents {
+    let accepts_loss = findings.accepts_loss();
+    if findings.is_stopped && (has_all_agents || accepts_loss) {
         verdict.state = Validity::Interrupted;
+    } else if verdict.state == Validity::Invalid
+        && accepts_loss
+        && verdict.failures().all(|check| LOSSES.contains(&check.name))
+    {
+        verdict.state = Validity::Degraded;
     }
     verdict
+}
+
+/// Checks that fail if a part of the load is lost.
+const LOSSES: [&str; 2] = ["agents", "slices"];
+
+impl Findings<'_> {
+    /// Whether all that is wrong with agents and intervals is that they are lost, and that is accepted. An
+    /// agent that failed tells of the load, and other intervals than the agent's are no loss.
+    fn accepts_loss(&self) -> bool {
+        self.on_loss == OnLoss::Degraded && self.failed.is_empty() && self.damaged.is_empty()
+    }
+
+    /// Whether an agent was lost or ended early.
+    fn is_gone(&self, agent: &OfAgent) -> bool {
+        let name = &agent.agent;
+        agent.lost_at_s.is_some()
+            || self.silent.contains(name)
+            || self.early.iter().any(|(early, _)| early == name)
+    }
+
+    /// The events of an agent that are known, of those that it planned.
+    fn known(&self, agent: &OfAgent) -> String {
+        let Counts { planned, unfinished, .. } = agent.counts;
+        let known = planned.saturating_sub(unfinished);
+        if self.is_planned {
+            format!("{known} of its {planned} planned events are known")
+        } else {
+            format!("{known} of its events are known, and a closed loop plans no number")
+        }
+    }
 }
 
 fn named(agent: &str, check: &Check) -> Check {
@@ -74,13 +113,17 @@ fn agents(f: &Findings<'_>) -> Check {
     let mut told = Vec::new();
     for agent in f.agents {
         if let Some(at_s) = agent.lost_at_s {
-            told.push(format!("agent {} was lost {at_s:.2} s into the measured phase", agent.agent));
+            let known = f.known(agent);
+            let name = &agent.agent;
+            told.push(format!("agent {name} was lost {at_s:.2} s into the measured phase ({known})"));
         } else if let Some((_, why)) = f.failed.iter().find(|(name, _)| *name == agent.agent) {
             told.push(format!("agent {} failed: {why}", agent.agent));
         } else if f.silent.contains(&agent.agent) {
-            told.push(format!("agent {} sent no final report", agent.agent));
+            told.push(format!("agent {} sent no final report ({})", agent.agent, f.known(agent)));
         } else if let Some((_, after_s)) = f.early.iter().find(|(name, _)| *name == agent.agent) {
-            told.push(format!("agent {} was stopped {after_s:.2} s into the measured phase", agent.agent));
+            let known = f.known(agent);
+            let name = &agent.agent;
+            told.push(format!("agent {name} was stopped {after_s:.2} s into the measured phase ({known})"));
         }
     }
     let (lost, of) = (told.len(), f.agents.len());
@@ -97,7 +140,10 @@ fn slices(f: &Findings<'_>) -> Check {
         .agents
         .iter()
         .filter(|agent| !agent.missing_slices.is_empty())
-        .map(|agent| format!("agent {} lacks {}", agent.agent, ranges(&agent.missing_slices)))
+        .map(|agent| {
+            let all = agent.slices + agent.missing_slices.len() as u64;
+            format!("agent {} lacks {} of its {all}", agent.agent, ranges(&agent.missing_slices))
+        })
         .collect();
     let text = match (missing, f.damaged.as_slice()) {
         (0, []) => "every interval of every agent has arrived".to_owned(),
@@ -122,7 +168,9 @@ fn clocks(f: &Findings<'_>) -> Check {
     let limit_s = f.interval.as_secs_f64() * CLOCK_MAX;
     let worst =
         f.agents.iter().filter_map(|agent| Some((agent.clock.as_ref().ok()?.bound_ns, &agent.agent))).max();
-    let unread = f.agents.iter().filter(|agent| agent.clock.is_err()).count();
+    // A lost agent has no clock at the end. If the loss is accepted, so is that.
+    let is_asked = |agent: &&OfAgent| !(f.accepts_loss() && f.is_gone(agent));
+    let unread = f.agents.iter().filter(is_asked).filter(|agent| agent.clock.is_err()).count();
     let (found_s, mut text) = match worst {
         None => (f64::INFINITY, "no clock could be read".to_owned()),
         Some((bound_ns, agent)) => {
@@ -165,6 +213,8 @@ mod tests {
     fn findings() -> Findings<'static> {
         Findings {
             interval: Duration::from_secs(1),
+            on_loss: OnLoss::Invalid,
+            is_planned: true,
             agents: &[],
             failed: Vec::new(),
             silent: Vec::new(),
@@ -209,6 +259,70 @@ mod tests {
             let hosts: Vec<&Check> = found.checks.iter().filter(|check| check.name == "hosts").collect();
             assert_eq!(hosts.iter().map(|check| check.ok).collect::<Vec<_>>(), [ok], "{hosts:?}");
         }
+    }
+
+    /// The unkind truth: a degraded run is INVALID for every other reason.
+    #[test]
+    fn only_a_loss_that_is_accepted_makes_a_run_degraded() {
+        let of = |name: &str, lost_at_s: Option<f64>, missing_slices: &[u64]| OfAgent {
+            agent: name.to_owned(),
+            host: "gen1".to_owned(),
+            weight: 1,
+            counts: Counts { planned: 100, done: 60, unfinished: 40, ..Counts::default() },
+            clock: if lost_at_s.is_some() {
+                Err(record::missing::Missing::because("it did not answer"))
+            } else {
+                Ok(record::agents::ClockOffset { offset_ns: 0, bound_ns: 1_000, drift_ns: 0 })
+            },
+            start_skew_ns: Ok(0),
+            slices: 6,
+            missing_slices: missing_slices.to_vec(),
+            lost_at_s,
+        };
+        let whole = [of("a1", None, &[]), of("a2", None, &[])];
+        let lost = [of("a1", None, &[]), of("a2", Some(1.5), &[6, 7])];
+        let sparse = [of("a1", None, &[]), of("a2", None, &[6, 7])];
+        let gone = [of("a1", Some(1.5), &[6]), of("a2", Some(1.5), &[6])];
+        let late = || {
+            let check = Check { name: "lateness", ok: false, found: 1.0, limit: 0.0, text: String::new() };
+            vec![("a1".to_owned(), Verdict::of(vec![check]))]
+        };
+        let failed = vec![("a2".to_owned(), "no space".to_owned())];
+        let with = |on_loss, agents| Findings { on_loss, agents, ..findings() };
+        let (invalid, degraded) = (OnLoss::Invalid, OnLoss::Degraded);
+        for (found, verdicts, state) in [
+            (with(degraded, &whole[..]), Vec::new(), Validity::Valid),
+            (with(degraded, &lost), Vec::new(), Validity::Degraded),
+            (with(degraded, &sparse), Vec::new(), Validity::Degraded),
+            (with(invalid, &lost), Vec::new(), Validity::Invalid),
+            (with(invalid, &sparse), Vec::new(), Validity::Invalid),
+            (with(degraded, &lost), late(), Validity::Invalid),
+            (with(degraded, &gone), Vec::new(), Validity::Invalid),
+            (Findings { failed, ..with(degraded, &whole) }, Vec::new(), Validity::Invalid),
+            (Findings { damaged: vec!["a1".into()], ..with(degraded, &lost) }, Vec::new(), Validity::Invalid),
+            (
+                Findings { disagrees: vec!["a1".into()], ..with(degraded, &lost) },
+                Vec::new(),
+                Validity::Invalid,
+            ),
+            (Findings { is_stopped: true, ..with(degraded, &lost) }, Vec::new(), Validity::Interrupted),
+            (Findings { is_stopped: true, ..with(invalid, &lost) }, Vec::new(), Validity::Invalid),
+        ] {
+            let verdict = of_findings(&found, &verdicts);
+            assert_eq!(verdict.state, state, "{verdict:?}");
+        }
+        let told = of_findings(&with(degraded, &lost), &[]).degraded().unwrap();
+        for part in [
+            "agent a2 was lost 1.50 s",
+            "60 of its 100 planned events are known",
+            "agent a2 lacks 6-7 of its 8",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    fn of_findings(findings: &Findings<'_>, verdicts: &[(String, Verdict)]) -> Verdict {
+        super::of(findings, &[], None, verdicts)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bakeoff_fleet::{self as fleet, Agent, Meant, Server};
+use bakeoff_fleet::{self as fleet, Agent, Meant, Observing, Server};
 use load::Stop;
 use record::load::rules::default_workload;
 use record::load::{
@@ -116,10 +116,35 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn start(server: Server, id: &str) -> Self {
+        Self::start_as(server, id, &[], 1)
+    }
+
+    /// An agent with labels and a weight.
+    pub(crate) fn start_as(
+        server: Server,
+        id: &str,
+        labels: &[(&'static str, &'static str)],
+        weight: u32,
+    ) -> Self {
+        Self::start_with(server, id, Traits { labels: labels.to_vec(), weight, observe: None, probes: false })
+    }
+
+    /// An agent that observes.
+    pub(crate) fn observing(server: Server, id: &str, observe: &'static Observing) -> Self {
+        let observe = Some(observe);
+        Self::start_with(server, id, Traits { labels: Vec::new(), weight: 1, observe, probes: false })
+    }
+
+    /// An agent for probes.
+    pub(crate) fn probing(server: Server, id: &str) -> Self {
+        Self::start_with(server, id, Traits { labels: Vec::new(), weight: 1, observe: None, probes: true })
+    }
+
+    fn start_with(server: Server, id: &str, traits: Traits) -> Self {
         let spool = tempfile::tempdir().unwrap();
         let (folder, name) = (spool.path().to_owned(), id.to_owned());
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()));
-        let thread = thread::spawn(move || serve(&server, &name, folder, stop));
+        let thread = thread::spawn(move || serve_with(&server, &name, &traits, folder, stop));
         Self { stop, id: id.to_owned(), thread: Some(thread), spool }
     }
 
@@ -151,14 +176,32 @@ impl Drop for Member {
     }
 }
 
+/// Traits of an agent.
+struct Traits {
+    labels: Vec<(&'static str, &'static str)>,
+    weight: u32,
+    observe: Option<&'static Observing>,
+    probes: bool,
+}
+
 /// Serves as an agent until `stop`.
 pub(crate) fn serve(server: &Server, id: &str, spool: PathBuf, stop: &Stop) {
+    let traits = Traits { labels: Vec::new(), weight: 1, observe: None, probes: false };
+    serve_with(server, id, &traits, spool, stop);
+}
+
+fn serve_with(server: &Server, id: &str, traits: &Traits, spool: PathBuf, stop: &Stop) {
+    let labels = traits.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let agent = Agent {
         server,
         id: id.into(),
         host: "here".into(),
+        labels: labels.collect(),
+        weight: traits.weight,
         spool,
         read: &|words, _| read(words),
+        observe: traits.observe,
+        probes: traits.probes,
         stop,
         on_ready: &|| {},
     };

@@ -119,6 +119,7 @@ pub(super) fn record(
         found_no_worker: event_counts.found_no_worker,
         hosts: hosts(engine, books),
         agents: Vec::new(),
+        probe: None,
         rate_changes: changes,
         connected: measured.open_sockets.clone().map(|open| open.min(connections)),
         client: cost.client.clone(),
@@ -254,10 +255,10 @@ fn schedule_events(record: &LoadRecord, share: &Share) -> Option<f64> {
         (open.per_s * measured_s).min(most)
     };
     let of_all = pace::events_until(&open.arrivals, s.time, measured_s).unwrap_or_else(at_one_rate);
-    let expected = share.of_rate(of_all);
-    // An agent of a fleet has every n-th event: one more or less than its share.
-    let is_within_one = (record.counts.planned as f64 - expected).abs() <= 1.0;
-    (share.is_whole() || !is_within_one).then_some(expected)
+    let expected = share.of_rate(of_all, open.schedule);
+    // An agent of a fleet has whole events of a schedule that has others.
+    let is_rounded = (record.counts.planned as f64 - expected).abs() <= share.rounding(open.schedule);
+    (share.is_whole() || !is_rounded).then_some(expected)
 }
 
 /// Total outage, within the measured phase, of the host that was away longest.

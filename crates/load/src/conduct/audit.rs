@@ -132,7 +132,7 @@ impl Audit<'_> {
 
     /// Counts the events that no thread took, if all threads share the events.
     fn note_shared(&mut self, due: &Due, row: &Row, scratch: &mut Scratch) {
-        let (share, next) = (self.engine.share, self.engine.next_shared());
+        let (share, next) = (self.engine.share.clone(), self.engine.next_shared());
         for stretch in row.stretches() {
             let first = share.below(stretch.first).max(next);
             let end = share.below(stretch.first + stretch.count);

@@ -45,8 +45,8 @@ impl StartLine {
         self.lock().first
     }
 
-    /// Waits for the start; `None` if a stop comes first.
-    pub(crate) fn wait(&self, stop: &Stop) -> Option<u64> {
+    /// Waits for the start on `CLOCK_MONOTONIC`; `None` if a stop comes first.
+    pub fn wait(&self, stop: &Stop) -> Option<u64> {
         let mut state = self.lock();
         state.is_ready = true;
         while state.at_ns.is_none() {

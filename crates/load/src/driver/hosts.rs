@@ -89,7 +89,7 @@ impl Hosts {
 
     /// Index of a connection's host.
     pub(crate) fn number_of(&self, connection: usize) -> usize {
-        let number = self.share.map_or(connection as u64, |share| share.number(connection as u64));
+        let number = self.share.as_ref().map_or(connection as u64, |share| share.number(connection as u64));
         usize::try_from(number % self.all.len() as u64).expect("a host's index")
     }
 
@@ -102,8 +102,9 @@ impl Hosts {
 
     /// Number of hosts that have any of `of` connections here.
     pub(crate) fn reached(&self, of: u32) -> usize {
-        // After as many connections as there are hosts, the hosts are the same again.
-        let some = (of as usize).min(self.all.len());
+        // After as many patterns of the share as there are hosts, the hosts are the same again.
+        let pattern = self.share.as_ref().map_or(1, Share::per_period);
+        let some = (of as usize).min(self.all.len() * pattern);
         (0..some).map(|connection| self.number_of(connection)).collect::<BTreeSet<_>>().len()
     }
 

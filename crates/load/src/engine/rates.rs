@@ -17,7 +17,8 @@ const CHANGED_RATE_MIN: f64 = 1.0 / 3_600.0;
 impl Engine {
     /// The rate of this share as it is now; `None` in a closed loop.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
-        Some(self.share.of_rate(self.timeline().due.as_ref()?.rate_per_s()))
+        let due = self.timeline().due.as_ref()?;
+        Some(self.share.of_rate(due.rate_per_s(), due.schedule()))
     }
 
     /// Schedules a rate change that takes effect for all workers at once. Only the conductor may call it.

@@ -38,7 +38,10 @@ impl Timeline {
         let measured_from_ns = warmup_from_ns + to_ns(settings.warmup);
         let measured_until_ns = measured_from_ns + to_ns(settings.time);
         let closes_ns = measured_until_ns + to_ns(settings.ramp_down);
-        let due = settings.pace.as_open().map(|open| Due::new(settings, open, recorded, *share, changes_max));
+        let due = settings
+            .pace
+            .as_open()
+            .map(|open| Due::new(settings, open, recorded, share.clone(), changes_max));
         Self { start_ns, warmup_from_ns, measured_from_ns, measured_until_ns, closes_ns, due }
     }
 

@@ -226,7 +226,7 @@ impl Plan {
 
     fn row(&self, stretches: Vec<Stretch>, factor: f64) -> Row {
         let after = self.after.as_ref().map(|after| Self::falling(after, factor));
-        Row { stretches, after, factor, schedule: self.schedule, share: self.share }
+        Row { stretches, after, factor, schedule: self.schedule, share: self.share.clone() }
     }
 
     /// Threads of all generators.
@@ -328,7 +328,7 @@ impl Row {
     /// The highest rate of the measured phase before `until_ns`, in this share.
     pub(crate) fn rate_per_s_max(&self, until_ns: u64) -> f64 {
         let measured = self.stretches.iter().filter(|s| s.is_measured && s.from_ns < until_ns);
-        self.share.of_rate(measured.map(|s| s.rate_per_s).fold(0.0, f64::max))
+        self.share.of_rate(measured.map(|s| s.rate_per_s).fold(0.0, f64::max), self.schedule)
     }
 
     fn measured_first(&self) -> u64 {

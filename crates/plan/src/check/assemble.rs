@@ -1,10 +1,12 @@
 //! Assembles a plan from its checked parts.
 
+use record::agents::{FleetSettings, label};
 use record::bakeoff::{Factor, Judge};
 
 use crate::matrix::{Limits, owners};
 use crate::parsed::{
-    ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
+    ParsedVariable,
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
@@ -45,7 +47,10 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
             None => None,
         },
         load: parsed.load.whole()?,
-        fleet: parsed.fleet.map(|agents| agents.value),
+        fleet: match parsed.fleet {
+            Some(fleet) => Some(self::fleet(fleet)?),
+            None => None,
+        },
         server: match parsed.server {
             Some(server) => Some(self::server(server, &parts.factors)?),
             None => None,
@@ -83,6 +88,17 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         found: std::collections::BTreeMap::new(),
         built: std::collections::BTreeMap::new(),
         against_itself: None,
+    })
+}
+
+fn fleet(parsed: ParsedFleet) -> Option<FleetSettings> {
+    let labels = parsed.place.map(|place| place.value).unwrap_or_default();
+    Some(FleetSettings {
+        agents: parsed.agents.value,
+        on_loss: parsed.on_loss?.value,
+        observers: parsed.observers?.value,
+        probe_per_s: parsed.probe.map(|probe| probe.value),
+        place: labels.iter().map(|text| label(text)).collect::<Option<_>>()?,
     })
 }
 

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
+use record::agents::FleetSettings;
 use record::arrivals::Arrivals;
 use record::load::LoadSettings;
 
 use super::Plan;
 
 impl Plan {
-    /// Number of agents that generate the load; `None` if this machine does.
-    pub fn fleet(&self) -> Option<u32> {
-        self.fleet
+    /// Agents that generate the load; `None` if this machine does.
+    pub fn fleet(&self) -> Option<&FleetSettings> {
+        self.fleet.as_ref()
     }
 
     /// Reasons that a fleet cannot generate the load of the plan: expected text of each.
@@ -50,6 +51,10 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use record::agents::{FleetSettings, OnLoss};
+
     use crate::Plan;
 
     const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.rate]\nvalues = [\"max\", \"500\"]\n\
@@ -63,12 +68,19 @@ mod tests {
     #[test]
     fn a_plan_names_its_fleet() {
         let plan = read(PLAN).unwrap();
-        assert_eq!(plan.fleet(), Some(4));
+        assert_eq!(plan.fleet(), Some(&FleetSettings::of(4)));
         assert!(plan.notes().iter().any(|note| note.text.contains("a fleet of 4 generates the load")));
         let listed =
             plan.resolved().iter().find(|key| key.key == "fleet.agents").map(|key| key.value.as_str());
         assert_eq!(listed, Some("4"));
         assert_eq!(read(&PLAN.replace("[fleet]\nagents = 4\n", "")).unwrap().fleet(), None);
+        let text = "agents = 4\non_loss = \"degraded\"\nplace = [\"rack=a\", \"kind=gen=1\"]\nobservers = 2\nprobe = 2.5";
+        let plan = read(&PLAN.replace("agents = 4", text)).unwrap();
+        let place = [("kind", "gen=1"), ("rack", "a")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let (agents, on_loss, observers) = (4, OnLoss::Degraded, 2);
+        let (place, probe_per_s) = (BTreeMap::from(place), Some(2.5));
+        let expected = FleetSettings { agents, on_loss, place, observers, probe_per_s };
+        assert_eq!(plan.fleet(), Some(&expected));
     }
 
     /// The unkind truth: each of these would be measured as something else, or would fail in every trial.
@@ -79,6 +91,10 @@ mod tests {
             ("agents = 4", "", "`agents`"),
             ("agents = 4", "agents = 0", "from 1 to 1000"),
             ("agents = 4", "agents = 4\nroles = 1", "`roles`"),
+            ("agents = 4", "agents = 4\non_loss = \"ignore\"", "one of \"invalid\", \"degraded\""),
+            ("agents = 4", "agents = 4\nplace = [\"rack\"]", "labels such as \"rack=a\""),
+            ("agents = 4", "agents = 4\nplace = [\"rack=\"]", "labels such as \"rack=a\""),
+            ("agents = 4", "agents = 4\nplace = [\"r=a\", \"r=b\"]", "each name once"),
             ("null:", "exec:true", "that other machines can reach"),
             ("null:", "sqlite:{scratch}/x.db", "that other machines can reach"),
             (

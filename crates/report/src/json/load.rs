@@ -4,7 +4,7 @@ use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
 use record::load::{
-    ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OpenLoop, Operation, Outage, Progress,
+    ErrorCounts, LoadRecord, LoadSettings, OfAgent, OfHost, OfProbe, OpenLoop, Operation, Outage, Progress,
 };
 use record::missing::{Maybe, Missing};
 use record::replay::Replay;
@@ -72,6 +72,15 @@ pub fn load(
         .maybe("throttled", super::throttled::throttled(throttled))
         .with("machine", machine_value(machine))
         .with("verdict", verdict(&record.verdict));
+    let object = parts(object, record);
+    match &settings.http.replay {
+        Some(replay) => object.with("replay", of_replay(replay)).finish(),
+        None => object.finish(),
+    }
+}
+
+/// Hosts, agents and probe, if there are any.
+fn parts(object: Object, record: &LoadRecord) -> Object {
     let object = if record.hosts.is_empty() {
         object
     } else {
@@ -82,9 +91,9 @@ pub fn load(
     } else {
         object.with("agents", record.agents.iter().map(of_agent).collect::<Vec<_>>())
     };
-    match &settings.http.replay {
-        Some(replay) => object.with("replay", of_replay(replay)).finish(),
-        None => object.finish(),
+    match &record.probe {
+        None => object,
+        Some(probe) => object.with("probe", of_probe(probe)),
     }
 }
 
@@ -235,6 +244,29 @@ fn of_host(of: &OfHost) -> Value {
     })
 }
 
+/// The probe apart from the load: its events are in no other number.
+fn of_probe(of: &OfProbe) -> Value {
+    let object = Object::default()
+        .with("id", of.agent.clone())
+        .with("host", of.host.clone())
+        .with("offered_per_s", of.per_s);
+    let record = match &of.record {
+        Ok(record) => record,
+        Err(missing) => return object.maybe("response_ns", Maybe::<Value>::Err(missing.clone())).finish(),
+    };
+    object
+        .with("planned", record.counts.planned)
+        .with("done", record.counts.done)
+        .with("failed", record.counts.failed)
+        .with("skipped", record.counts.skipped)
+        .with("unfinished", record.counts.unfinished)
+        .maybe("response_ns", record.response_summary().and_then(bounded))
+        .maybe("service_ns", bounded(record.service.summary()))
+        .maybe("lateness_ns", record.lateness.as_ref().map_err(Clone::clone).and_then(distribution))
+        .with("verdict", verdict(&record.verdict))
+        .finish()
+}
+
 fn of_agent(of: &OfAgent) -> Value {
     let clock = of
         .clock
@@ -243,6 +275,7 @@ fn of_agent(of: &OfAgent) -> Value {
     let object = Object::default()
         .with("id", of.agent.clone())
         .with("host", of.host.clone())
+        .with("weight", of.weight)
         .with("planned", of.counts.planned)
         .with("done", of.counts.done)
         .with("failed", of.counts.failed)

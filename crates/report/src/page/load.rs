@@ -17,7 +17,7 @@ use super::proofs::proofs;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
-use crate::text::{P99, Style, cited, latency_cell, on_paper};
+use crate::text::{P99, Style, cited, latency_cell, on_paper, probe_in_words};
 use crate::words::{counted, plural};
 
 /// Lays out the page; a run without a load gets the page of its recorded series.
@@ -40,6 +40,7 @@ pub fn load(run: &Run) -> Page {
     let (word, tone) = match record.verdict.state {
         Validity::Valid => ("valid", Tone::Good),
         Validity::Invalid => ("INVALID", Tone::Bad),
+        Validity::Degraded => ("degraded", Tone::Doubt),
         Validity::Interrupted => ("interrupted", Tone::Doubt),
     };
     let mut caveats: Vec<String> =
@@ -333,6 +334,10 @@ fn latencies(record: &LoadRecord) -> Section {
     }
     if !record.operations.is_empty() {
         blocks.push(Block::Table(operations(record)));
+    }
+    if let Some(probe) = &record.probe {
+        blocks.push(Block::Text(format!("The probe, apart from the load: {}.", probe_in_words(probe).0)));
+        blocks.extend(probe.record.as_ref().ok().map(|of| Block::Table(percentiles(of).1)));
     }
     Section { id: "latency", title: "All percentiles", blocks }
 }

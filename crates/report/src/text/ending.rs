@@ -40,7 +40,7 @@ pub(super) fn answer(out: &mut dyn Write, text: &str, style: Style) -> io::Resul
     let tint = match word {
         "VALID" => Tint::Good,
         "INVALID" => Tint::Bad,
-        "INTERRUPTED" => Tint::Doubt,
+        "INTERRUPTED" | "DEGRADED" => Tint::Doubt,
         // The answer is a sentence.
         _ => return writeln!(out, "{}", tinted(text, Tint::Strong, style)),
     };
@@ -105,7 +105,12 @@ pub(super) fn other_failures(
     machine: &Machine,
     style: Style,
 ) -> io::Result<()> {
-    let answered = usize::from(record.verdict.state == Validity::Invalid);
+    let answered = match record.verdict.state {
+        Validity::Valid | Validity::Interrupted => 0,
+        Validity::Invalid => 1,
+        // The answer has all losses.
+        Validity::Degraded => return Ok(()),
+    };
     for check in record.verdict.failures().skip(answered) {
         labelled(
             out,
@@ -126,6 +131,10 @@ pub(super) fn of_load(record: &LoadRecord, machine: &Machine) -> String {
             format!("INVALID: {}", with_mend(check, (record, machine), Written::CommandLine))
         }
         (Validity::Invalid, None) => "INVALID: the record does not name the check that failed".to_owned(),
+        (Validity::Degraded, _) => {
+            let lost = record.verdict.degraded().unwrap_or_default();
+            format!("DEGRADED: {lost}; the numbers cover only the events that are known")
+        }
         (Validity::Valid, _) => format!("VALID: {}", achievement(record)),
     }
 }

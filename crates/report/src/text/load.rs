@@ -153,6 +153,7 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
         troubles(out, record, (1, BRIEF), style)?;
     }
     super::agents::agents(out, &record.agents, (1, BRIEF), style)?;
+    super::probe::probe(out, record.probe.as_ref(), (1, BRIEF), style)?;
     let client = match &record.client {
         Ok(cost) => {
             let us = (cost.user_us_per_event + cost.system_us_per_event) * record.counts.done as f64;
@@ -220,6 +221,7 @@ fn full(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Styl
     writeln!(out)?;
     troubles(out, record, (0, 10), style)?;
     super::agents::agents(out, &record.agents, (0, 10), style)?;
+    super::probe::probe(out, record.probe.as_ref(), (0, 10), style)?;
     costs(out, record, machine, style)?;
     checks(out, record, style)
 }

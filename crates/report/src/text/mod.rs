@@ -20,6 +20,7 @@ mod nic_peers;
 mod noise;
 mod periods;
 mod power;
+mod probe;
 mod profile;
 pub(crate) mod proofs;
 mod recorded;
@@ -57,6 +58,7 @@ pub use nic_peers::nic_peers;
 pub use noise::noise;
 pub use periods::{Cells, periods};
 pub use power::energy;
+pub(crate) use probe::in_words as probe_in_words;
 pub(crate) use profile::{
     bound as profile_bound, cost as profile_cost, filters_differ, run_caveats, run_title,
     subject as profile_subject,

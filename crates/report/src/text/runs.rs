@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use record::load::LoadRecord;
 use record::run::{RunHeader, RunKind, RunState};
+use record::verdict::Validity;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, latency_cell, paragraph};
@@ -40,7 +41,7 @@ pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io
         let labels: Vec<String> = header.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
         table.row(vec![
             (name.clone(), None),
-            (result(header).to_owned(), Some(tint(header.state))),
+            result(header, load.as_ref()),
             (
                 load.as_ref().map_or_else(String::new, |load| {
                     achieved_per_s(load).map_or_else(|_| "-".to_owned(), rate)
@@ -69,13 +70,17 @@ pub fn runs_list(out: &mut dyn Write, lines: &[RunLine<'_>], style: Style) -> io
 }
 
 /// The verdict of a load; of another kind, whether it is complete.
-fn result(header: &RunHeader) -> &'static str {
-    match header.state {
+fn result(header: &RunHeader, load: Option<&LoadRecord>) -> (String, Option<Tint>) {
+    let word = match header.state {
+        _ if load.is_some_and(|load| load.verdict.state == Validity::Degraded) => {
+            return (Validity::Degraded.word().to_owned(), Some(Tint::Doubt));
+        }
         RunState::Sealed if header.kind == RunKind::Load => "valid",
         RunState::Sealed => "complete",
         RunState::Invalid => "INVALID",
         state => state.word(),
-    }
+    };
+    (word.to_owned(), Some(tint(header.state)))
 }
 
 /// p99 of the response; of a closed loop, of the service, with a mark.

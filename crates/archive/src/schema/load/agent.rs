@@ -11,6 +11,8 @@ use super::counts::EventCounts;
 pub(super) struct AgentForm {
     agent: String,
     host: String,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    weight: u32,
     counts: EventCounts,
     clock: Option<Clock>,
     start_skew_ns: Option<i64>,
@@ -29,13 +31,24 @@ struct Clock {
     drift_ns: i64,
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(weight: &u32) -> bool {
+    *weight == 1
+}
+
 impl AgentForm {
     pub(super) fn of(agent: &OfAgent) -> Self {
-        let OfAgent { agent, host, counts, clock, start_skew_ns, slices, missing_slices, lost_at_s } = agent;
+        let OfAgent { agent, host, weight, counts, clock, start_skew_ns, slices, missing_slices, lost_at_s } =
+            agent;
         let mut missing = Reasons::default();
         Self {
             agent: agent.clone(),
             host: host.clone(),
+            weight: *weight,
             counts: EventCounts::of(*counts),
             clock: missing.split("clock", clock, |c| Clock {
                 offset_ns: c.offset_ns,
@@ -57,6 +70,7 @@ impl AgentForm {
         Ok(OfAgent {
             agent: self.agent,
             host: self.host,
+            weight: self.weight,
             counts: Counts::from(self.counts),
             clock: missing.join("clock", self.clock, clock)?,
             start_skew_ns: missing.join("start_skew_ns", self.start_skew_ns, Ok)?,

@@ -91,7 +91,8 @@ fn recovered(args: &Args, server: &Server, id: RunId, spool: &mut Spool) -> anyh
     let mut screen = Screen::new();
     let recovered = recover(server, &id.to_string(), incomplete, &signals::STOP, &mut |told| match told {
         Told::Load(::load::Event::IntervalClosed(slices)) => spool.add_slices(slices),
-        Told::Load(_) => {}
+        // The numbers of observers are not in the spools of the shares.
+        Told::Load(_) | Told::Watched(_) => {}
         Told::Note(line) => screen.line(line),
     });
     recovered.map_err(of_fleet)

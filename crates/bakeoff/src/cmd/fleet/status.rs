@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::fleet::launch::account::Accounts;
 use ::fleet::{Left, Seen, survey};
+use record::printable::printable;
 use record::quantity;
 use serde_json::{Value, json};
 
@@ -74,12 +75,23 @@ fn document(seen: &Seen) -> Value {
         "version": seen.version,
         "fits": seen.is_same_version,
         "cpus": seen.cpus,
+        "labels": seen.labels,
+        "weight": seen.weight,
+        "role": role(seen),
         "run": seen.busy,
         "clock": seen.clock.map(|(offset_ns, bound_ns)| json!({"offset_ns": offset_ns, "bound_ns": bound_ns})),
         "left": seen.left.as_ref().ok().map(|all| all.iter().map(left).collect::<Vec<_>>()),
         "left_missing": seen.left.as_ref().err(),
         "more_left": seen.more_left,
     })
+}
+
+fn role(seen: &Seen) -> &'static str {
+    match (seen.observes, seen.probes) {
+        (true, _) => "observe",
+        (false, true) => "probe",
+        (false, false) => "load",
+    }
 }
 
 fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -97,6 +109,14 @@ fn print(seen: &[Seen], silent: &[Silent], server: &str, out: &mut dyn Write) ->
         );
         let run = seen.busy.as_deref().unwrap_or("-");
         writeln!(out, "{:agents$}  {:hosts$}  {:4}  {clock:18}  {run}", seen.agent, seen.host, seen.cpus)?;
+        let labels = seen.labels.iter().filter(|(name, value)| *name != "host" || **value != seen.host);
+        let mut more: Vec<String> =
+            labels.map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
+        more.extend((role(seen) != "load").then(|| format!("role {}", role(seen))));
+        more.extend((seen.weight != 1).then(|| format!("weight {}", seen.weight)));
+        if !more.is_empty() {
+            writeln!(out, "  {}", more.join(", "))?;
+        }
         if !seen.is_same_version {
             writeln!(out, "  has version {}, which does not fit this one", seen.version)?;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::ArgAction;
+use record::agents::{FleetSettings, OnLoss};
 use record::load::settings::Values;
 
 use super::*;
@@ -161,7 +162,11 @@ fn other_sample_of_load(id: &str) -> &'static [&'static str] {
         "hlog" => &["null:", "--hlog", "x.hlog"],
         "log" => &["null:", "--log", "x.parquet"],
         "control" => &["null:", "--rate", "5", "--control", "x.sock"],
-        "fleet" => &["null:", "--fleet", "2"],
+        "fleet" => &["null:", "--threads", "2", "--fleet", "2"],
+        "on_loss" => &["null:", "--threads", "2", "--fleet", "2", "--on-loss", "degraded"],
+        "observers" => &["null:", "--threads", "2", "--fleet", "2", "--observers", "1"],
+        "probe" => &["null:", "--threads", "2", "--fleet", "2", "--probe", "2.5"],
+        "place" => &["null:", "--threads", "2", "--fleet", "2", "--place", "a=b", "--place", "c=\"d"],
         "nats" => &["null:", "--fleet", "2", "--nats", "nats://localhost:1"],
         "nkey" => &["null:", "--fleet", "2", "--nkey", "x"],
         "nats_ca" => &["null:", "--fleet", "2", "--nats-ca", "x"],
@@ -192,13 +197,17 @@ fn every_option_of_load_is_in_the_plan_or_refused_by_its_name() {
             let is_good = match &found {
                 Ok(plan) if id == "title" => plan.title() == "A load",
                 Ok(plan) if id == "observe" => plan.instruments() == ["io"],
-                Ok(_) => false,
-                Err(error) => {
-                    // `bakeoff run` has the options of the NATS server; `plan init` refuses --fleet.
-                    let is_named = error.contains(&name)
-                        || ["nats", "nkey", "nats_ca"].contains(&id) && error.contains("--fleet");
-                    !OF_LOADS.contains(&id) && is_named && !error.contains('\n')
+                Ok(plan) if id == "fleet" => plan.fleet() == Some(&FleetSettings::of(2)),
+                Ok(plan) if id == "on_loss" => {
+                    plan.fleet().is_some_and(|fleet| fleet.on_loss == OnLoss::Degraded)
                 }
+                Ok(plan) if id == "observers" => plan.fleet().is_some_and(|fleet| fleet.observers == 1),
+                Ok(plan) if id == "probe" => plan.fleet().is_some_and(|fleet| fleet.probe_per_s == Some(2.5)),
+                Ok(plan) if id == "place" => plan.fleet().is_some_and(|fleet| {
+                    fleet.place == [("a", "b"), ("c", "\"d")].map(|(k, v)| (k.into(), v.into())).into()
+                }),
+                Ok(_) => false,
+                Err(error) => !OF_LOADS.contains(&id) && error.contains(&name) && !error.contains('\n'),
             };
             if !is_good {
                 wrong.push(format!("{id}: {:?}", found.map(|plan| plan.text().to_owned())));
@@ -246,6 +255,13 @@ fn a_value_that_plans_do_not_have_is_refused() {
     }
     let all = plan(&["load", "null:", "--observe", "all"]).unwrap();
     assert!(all.instruments().len() > 5, "{:?}", all.instruments());
+    #[cfg(feature = "fleet")]
+    {
+        // A load of more agents than threads is no plan, and the plan's own key is named.
+        let few = text(&words(&["load", "null:", "--threads", "2", "--fleet", "3"]), None).unwrap_err();
+        let few = format!("{few:#}");
+        assert!(few.contains("fleet.agents") && !few.contains("--fleet"), "{few}");
+    }
     let twice = text(&words(&["load", "null:", "--title", "a"]), Some("b")).unwrap_err();
     assert_eq!(format!("{twice:#}"), "--title is given twice");
 }

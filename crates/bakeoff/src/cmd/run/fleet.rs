@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{Dev, Fleet, FleetError, Meant, Server, Told};
+use fleet::{Dev, Fleet, FleetError, Helpers, Meant, Server, Told};
 use load::LoadError;
+use record::agents::FleetSettings;
 use record::load::LoadRecord;
 use runner::{Event, Generator, Order, Release};
 
 use crate::cmd::agent::{address, of_fleet};
+use crate::exit::Exit;
 
 /// Time in which the agents of a NATS server answer, and least time before a start.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -36,8 +38,14 @@ pub(crate) struct NatsOptions {
 
 impl NatsOptions {
     /// Checks the address of the server.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        self.server().map(drop)
+    ///
+    /// - `fleet`: the agents that the plan asks for.
+    pub(super) fn check(&self, fleet: &FleetSettings) -> anyhow::Result<()> {
+        if self.server()?.is_none() && !fleet.place.is_empty() {
+            let text = "`place` in `[fleet]` chooses among the agents of a NATS server: give --nats URL";
+            return Err(Exit::Usage.with(text));
+        }
+        Ok(())
     }
 
     /// The fleet. Only a plan that has one meets an error of the address, which may be the environment's.
@@ -70,7 +78,7 @@ impl Generator for OfTrials {
         }
         let program =
             std::env::current_exe().map_err(|error| LoadError::Fleet { text: error.to_string() })?;
-        let own = Dev::start(&program, order.agents).map_err(of_trial)?;
+        let own = Dev::start(&program, order.fleet.agents, Helpers::of(order.fleet)).map_err(of_trial)?;
         let server = Server::new(own.url(), None, None).map_err(of_trial)?;
         let (record, release) = conduct(&server, order, (OWN_PATIENCE, OWN_LEAD), on_event)?;
         let release = move || {
@@ -87,10 +95,10 @@ fn conduct(
     (patience, lead): (Duration, Duration),
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(LoadRecord, Release), LoadError> {
-    let Order { run, agents, settings, stop } = *order;
+    let Order { run, fleet, settings, stop } = *order;
     let fleet = Fleet {
         server,
-        agents,
+        asked: fleet.clone(),
         run: run.to_string(),
         // A trial has no command line.
         words: Vec::new(),
@@ -102,6 +110,7 @@ fn conduct(
     let (record, spools) = fleet::conduct(&fleet, &mut |told| match told {
         Told::Load(event) => on_event(&Event::Load(event)),
         Told::Note(text) => on_event(&Event::Note(text)),
+        Told::Watched(watched) => on_event(&Event::Watched(watched)),
     })
     .map_err(of_trial)?;
     Ok((record, Box::new(move || spools.release())))
