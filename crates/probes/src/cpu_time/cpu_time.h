@@ -28,7 +28,7 @@ struct cpu_time {
 	__u64 switches; /* context switches */
 	__u64 running;	/* the task since since_ns, as an opaque word */
 	__u64 closings; /* times that the books were closed; its low bit names the contest in use */
-	__u64 to_compare; /* so many switches are still to read both clocks */
+	__u64 comparisons; /* switches since the last closing that read both clocks */
 	__u64 unused;
 
 	/* The rest is touched now and then. */
@@ -44,7 +44,7 @@ struct cpu_time {
 	__u64 member_ns;  /* the part of busy_ns that members had: a command and all it started */
 	__u64 closed_ns;  /* when the books were closed last, CLOCK_MONOTONIC */
 	__s64 ahead_ns;	  /* by which CLOCK_MONOTONIC is ahead of the scheduler's clock */
-	__s64 least_ns;	  /* the least such difference that was seen since the last closing */
+	__s64 least_ns;	  /* the least such difference since the last closing, of `comparisons` */
 	__u64 compared;	  /* 1: ahead_ns is known */
 	__u64 irq_ns;	  /* in handlers of interrupts, as of the last closing; part of busy_ns */
 	__u64 softirq_ns; /* in softirqs, as of the last closing; part of busy_ns */
