@@ -45,7 +45,7 @@ use crate::cycles::Cycles;
 use crate::descriptors;
 use crate::pressure;
 use crate::proc_stat::{self, Booked};
-use crate::ticks::{self, Shares, Tally, Ticks};
+use crate::ticks::{self, Shares, Ticks};
 
 pub use self::watch::{Watch, Watched};
 
@@ -323,9 +323,12 @@ impl CpuProbe {
     /// Missing if no program runs in the kernel, or its run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
-        let tally = |look: &'_ Option<Snapshot>| look.as_ref()?.tally.as_ref().ok();
-        let timers =
-            tally(&self.last).zip(tally(&self.first)).map_or(0, |(last, first)| last.timers_since(first));
+        let timers = match (&self.first, &self.last) {
+            (Some(Snapshot { tally: Ok(first), .. }), Some(Snapshot { tally: Ok(last), .. })) => {
+                last.timers_since(first)
+            }
+            _ => 0,
+        };
         let mut cost = self.meter.cost([self.switches, self.interrupts, timers])?;
         if self.samplers.is_err() {
             cost.events.pop();
