@@ -132,20 +132,27 @@ static __always_inline __s64 ended_stint_ns(const struct cpu_time *c, __u64 sinc
 					    bool is_closing)
 {
 	struct task_struct *t = (void *)c->running;
-	__s64 before_ns;
+	__s64 before_ns, stint_ns;
 
 	if (!has_btf)
 		return -1;
+	if (c->came_task == c->running)
+		stint_ns = BPF_CORE_READ(t, se.sum_exec_runtime) - c->came_sum_ns;
+	else
+		stint_ns = last_stint_ns(c->running);
+	/* The task may be the one that is about to come on: its last stint is over for the scheduler. */
+	if (stint_ns == 0)
+		return -1;
 	if (!c->compared || !bpf_core_field_exists(t->sched_info))
-		return is_closing ? -1 : last_stint_ns(c->running);
+		return is_closing ? -1 : stint_ns;
 	if (!by_scheduler)
 		since_ns -= c->ahead_ns;
 	/* A closing may lie within the stint. */
 	before_ns = since_ns - BPF_CORE_READ(t, sched_info.last_arrival);
 	if (before_ns < -ARRIVAL_NS_MAX)
 		return -1;
-	before_ns = last_stint_ns(c->running) - before_ns;
-	return before_ns > 0 ? before_ns : 0;
+	stint_ns -= before_ns;
+	return stint_ns > 0 ? stint_ns : 0;
 }
 
 /* Books time in which another task came off than the one that we saw go on: some kernels keep a few
@@ -209,6 +216,7 @@ static __always_inline __u64 book(struct cpu *here, __u64 task, __u32 tid, __u64
 	if ((__s64)ns < 0) {
 		if (!by_scheduler || -(__s64)ns > BACKWARD_NS_MAX)
 			c->backward++;
+		c->interrupted_ns = 0;
 		return 0;
 	}
 	c->since_ns = now_ns;
@@ -256,6 +264,17 @@ static __always_inline __u64 closing_ns(struct cpu_time *c)
 	return c->compared ? c->closed_ns - c->ahead_ns : 0;
 }
 
+/* What goes on from idle is known by what it had run for: its end may be hidden. */
+static __always_inline void note_running(struct cpu_time *c, __u32 from_tid,
+					 struct task_struct *next)
+{
+	c->running = (__u64)next;
+	c->came_task = from_tid ? 0 : (__u64)next;
+	if (from_tid == 0)
+		c->came_sum_ns = next->se.sum_exec_runtime;
+	c->switches++;
+}
+
 /* The CPU leaves idle for a task, or goes idle; now_ns is 0 where the clock was not read. */
 static __always_inline void note_task(__u32 from_tid, struct task_struct *next, __u64 now_ns)
 {
@@ -290,8 +309,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	book(here, (__u64)prev, tid, now_ns, false);
 	book_wait(here, tid, next);
 	note_task(tid, next, now_ns);
-	here->books.running = (__u64)next;
-	here->books.switches++;
+	note_running(&here->books, tid, next);
 	return 0;
 }
 
@@ -314,8 +332,7 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 	book(here, (__u64)prev, tid, now_ns, false);
 	book_wait(here, tid, next);
 	note_task(tid, next, 0);
-	here->books.running = (__u64)next;
-	here->books.switches++;
+	note_running(&here->books, tid, next);
 	return 0;
 }
 
@@ -346,8 +363,7 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	if (held_ns)
 		hold(next, held_ns);
 	note_task(tid, next, now_ns);
-	c->running = (__u64)next;
-	c->switches++;
+	note_running(c, tid, next);
 	had = next_stint(here, c->since_ns, next->pid != 0);
 	if (tid)
 		credit(here, prev, own_ns, ns, &had, 1);
@@ -404,6 +420,8 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 	if (at_ns)
 		own_ns = book(here, task, tid, at_ns, true);
 	ns = c->since_ns - ns;
+	if (c->running != task)
+		c->came_task = 0;
 	c->running = task;
 	if (with_tasks) {
 		struct stint had = next_stint(here, c->since_ns, tid != 0);

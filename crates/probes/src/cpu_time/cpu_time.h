@@ -29,7 +29,7 @@ struct cpu_time {
 	__u64 running;	/* the task since since_ns, as an opaque word */
 	__u64 closings; /* times that the books were closed; its low bit names the contest in use */
 	__u64 comparisons; /* switches since the last closing that read both clocks */
-	__u64 unused;
+	__u64 came_task;   /* the task since since_ns, if it came on from idle; else 0 */
 
 	/* The rest is touched now and then. */
 	__u64 epoch;	  /* number of the last closing, as user space counts them */
@@ -55,7 +55,7 @@ struct cpu_time {
 	__u64 interrupts;	     /* ... how many there were, softirqs included */
 	__u64 idle_since_ns; /* the idle task came on last, by the run queue's clock; 0: not seen */
 	__u64 idle_until_ns; /* ... and went off last */
-	__u64 still_unused;
+	__u64 came_sum_ns;   /* what came_task had run for when it came on */
 };
 _Static_assert(sizeof(struct cpu_time) == 4 * CACHE_LINE_BYTES, "bpf.rs expects 256 bytes");
 

@@ -105,6 +105,7 @@ fn hide_switches(bpf: &Bpf, cpu: u32, running: u64, since_ns: u64) {
     // SAFETY: aligned words in memory that is mapped as long as `bpf` lives.
     unsafe {
         ptr::write_volatile(&raw mut (*place).books.running, running);
+        ptr::write_volatile(&raw mut (*place).books.came_task, running);
         ptr::write_volatile(&raw mut (*place).books.since_ns, since_ns);
     }
 }
@@ -133,14 +134,12 @@ fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_r
     }
 }
 
-/// The end of a stint was hidden, and the CPU idles. The thread ran for 20 ms since the books were closed
-/// last, unless it ran elsewhere since: then that is not known.
-#[test]
-fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_since() {
-    let Some((mut bpf, [here, there])) = on_two_cpus() else { return };
+/// Spins on CPUs for as long as it is told to, and blocks in between; tells when it begins.
+fn spinner() -> (mpsc::Sender<(u32, Duration)>, mpsc::Receiver<()>) {
     let (order, orders) = mpsc::channel::<(u32, Duration)>();
     let (tell, told) = mpsc::channel();
-    let worker = thread::spawn(move || {
+    // It ends with its orders.
+    thread::spawn(move || {
         for (cpu, spin) in orders {
             pin(cpu);
             tell.send(()).unwrap();
@@ -148,6 +147,15 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
             while began.elapsed() < spin {}
         }
     });
+    (order, told)
+}
+
+/// The end of a stint was hidden, and the CPU idles. The thread ran for 20 ms since the books were closed
+/// last, unless it ran elsewhere since: then that is not known.
+#[test]
+fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_since() {
+    let Some((mut bpf, [here, there])) = on_two_cpus() else { return };
+    let (order, told) = spinner();
     // Other threads may take the CPU from it: not every time.
     let mut seen = Vec::new();
     for _ in 0..10 {
@@ -171,11 +179,36 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
         let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&before)) / MS;
         assert!(grown(|c| c.idle_ns) < 150 || grown(|c| c.unsure_ns) > 150, "{before:?} {after:?}");
     }
-    drop(order);
-    worker.join().unwrap();
     let is_right =
         |(busy, doubt, idle): &(u64, u64, u64)| (15..80).contains(busy) && *doubt < 40 && *idle > 150;
     assert!(seen.iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
+}
+
+/// The end of a stint was hidden, and the same thread comes on again, shown: for the scheduler, its last stint is
+/// the new one, of no time. Of 20 ms, all were booked as idle, without doubt.
+#[test]
+fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
+    let Some((mut bpf, [_, there])) = on_two_cpus() else { return };
+    let (order, told) = spinner();
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        closed(&mut bpf, there);
+        order.send((there, Duration::from_millis(30))).unwrap();
+        told.recv().unwrap();
+        thread::sleep(Duration::from_millis(10));
+        let (before, task) = (closed(&mut bpf, there), closed(&mut bpf, there));
+        thread::sleep(Duration::from_millis(100));
+        hide_switches(&bpf, there, task.running, task.since_ns);
+        order.send((there, Duration::from_millis(1))).unwrap();
+        told.recv().unwrap();
+        thread::sleep(Duration::from_millis(5));
+        let after = closed(&mut bpf, there);
+        let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&before)) / MS;
+        seen.push((grown(|c| c.busy_ns), grown(|c| c.unsure_ns)));
+    }
+    // Twice 20 ms: as they were, and as they were hidden.
+    let is_right = |(busy, doubt): &(u64, u64)| (30..80).contains(busy) && (10..40).contains(doubt);
+    assert!(seen.iter().any(is_right), "busy and doubt, ms: {seen:?}");
 }
 
 /// A CPU goes offline: the waits that it counted are still part of the total, before and after.
