@@ -99,14 +99,15 @@ fn closed(bpf: &mut Bpf, cpu: u32) -> cpu_time {
     unsafe { ptr::read_volatile(&raw const (*place).closed) }
 }
 
-/// Makes the books of a CPU look as if the kernel had hidden every switch since `running` came on.
-fn hide_switches(bpf: &Bpf, cpu: u32, running: u64, since_ns: u64) {
+/// Makes the books of a CPU look as if the kernel had hidden every switch since they were as they were `then`.
+fn hide_switches_since(bpf: &Bpf, cpu: u32, then: &cpu_time) {
     let place = bpf.cpus.of(cpu).unwrap();
     // SAFETY: aligned words in memory that is mapped as long as `bpf` lives.
     unsafe {
-        ptr::write_volatile(&raw mut (*place).books.running, running);
-        ptr::write_volatile(&raw mut (*place).books.came_task, running);
-        ptr::write_volatile(&raw mut (*place).books.since_ns, since_ns);
+        ptr::write_volatile(&raw mut (*place).books.running, then.running);
+        ptr::write_volatile(&raw mut (*place).books.came_task, then.came_task);
+        ptr::write_volatile(&raw mut (*place).books.came_sum_ns, then.came_sum_ns);
+        ptr::write_volatile(&raw mut (*place).books.since_ns, then.since_ns);
     }
 }
 
@@ -125,7 +126,8 @@ fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_r
     for _ in 0..5 {
         let before = closed(&mut bpf, here);
         thread::sleep(Duration::from_millis(2));
-        hide_switches(&bpf, here, idle, Monotonic.now_ns() - 300 * MS);
+        let since_ns = Monotonic.now_ns() - 300 * MS;
+        hide_switches_since(&bpf, here, &cpu_time { running: idle, since_ns, ..before });
         let after = closed(&mut bpf, here);
         assert!(after.unseen > before.unseen, "{before:?} {after:?}");
         let doubt_ns = after.unsure_ns - before.unsure_ns;
@@ -163,21 +165,20 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
         order.send((there, Duration::from_millis(30))).unwrap();
         told.recv().unwrap();
         thread::sleep(Duration::from_millis(10));
-        let (before, task) = (closed(&mut bpf, there), closed(&mut bpf, there));
+        let spins = closed(&mut bpf, there);
         thread::sleep(Duration::from_millis(200));
-        hide_switches(&bpf, there, task.running, task.since_ns);
+        hide_switches_since(&bpf, there, &spins);
         let after = closed(&mut bpf, there);
-        let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&before)) / MS;
+        let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&spins)) / MS;
         seen.push((grown(|c| c.busy_ns), grown(|c| c.unsure_ns), grown(|c| c.idle_ns)));
         // It runs here, and then the same books are closed again.
-        let before = after;
         order.send((here, Duration::from_millis(1))).unwrap();
         told.recv().unwrap();
         thread::sleep(Duration::from_millis(10));
-        hide_switches(&bpf, there, task.running, task.since_ns);
-        let after = closed(&mut bpf, there);
-        let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&before)) / MS;
-        assert!(grown(|c| c.idle_ns) < 150 || grown(|c| c.unsure_ns) > 150, "{before:?} {after:?}");
+        hide_switches_since(&bpf, there, &spins);
+        let last = closed(&mut bpf, there);
+        let grown = |of: fn(&cpu_time) -> u64| (of(&last) - of(&after)) / MS;
+        assert!(grown(|c| c.idle_ns) < 150 || grown(|c| c.unsure_ns) > 150, "{after:?} {last:?}");
     }
     let is_right =
         |(busy, doubt, idle): &(u64, u64, u64)| (15..80).contains(busy) && *doubt < 40 && *idle > 150;
@@ -196,9 +197,9 @@ fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
         order.send((there, Duration::from_millis(30))).unwrap();
         told.recv().unwrap();
         thread::sleep(Duration::from_millis(10));
-        let (before, task) = (closed(&mut bpf, there), closed(&mut bpf, there));
+        let before = closed(&mut bpf, there);
         thread::sleep(Duration::from_millis(100));
-        hide_switches(&bpf, there, task.running, task.since_ns);
+        hide_switches_since(&bpf, there, &before);
         order.send((there, Duration::from_millis(1))).unwrap();
         told.recv().unwrap();
         thread::sleep(Duration::from_millis(5));
