@@ -295,6 +295,18 @@ pub const SWITCHES_UNSEEN: &str = "switch-unseen";
 pub const RECORDS_LOST: &str = "switch-record";
 
 impl CpuInterval {
+    /// Events that were lost, by reason; without switches that the kernel did not show.
+    pub fn events_lost(&self) -> impl Iterator<Item = (&str, u64)> {
+        let is_lost = |reason: &str| ![UNSURE_NS, UNOWNED_NS, SWITCHES_UNSEEN].contains(&reason);
+        let counts = self.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
+        counts.filter(move |(reason, n)| *n > 0 && is_lost(reason))
+    }
+
+    /// Number of context switches that the kernel did not show, at least.
+    pub fn switches_unseen(&self) -> u64 {
+        self.lost.get(SWITCHES_UNSEEN).copied().unwrap_or(0)
+    }
+
     /// Share of the time of all CPUs that may be booked wrongly as busy or idle because events were lost or
     /// not shown.
     pub fn unsure_ratio(&self) -> f64 {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::cpu::{CpuInterval, CpuSample, SWITCHES_UNSEEN, UNOWNED_NS, UNSURE_NS};
+use record::cpu::{CpuInterval, CpuSample, UNOWNED_NS};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
@@ -86,11 +86,10 @@ pub fn cpu_interval(
 /// The events that were lost, the switches that the kernel did not show, and the time that they leave
 /// uncertain, over all CPUs, with or without a row; `None` without any.
 fn doubt(interval: &CpuInterval) -> Option<String> {
-    let is_lost = |reason: &str| ![UNSURE_NS, UNOWNED_NS, SWITCHES_UNSEEN].contains(&reason);
-    let lost = interval.lost.iter().filter(|(reason, n)| **n > 0 && is_lost(reason));
-    let lost: Vec<String> = lost.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
+    let lost: Vec<String> =
+        interval.events_lost().map(|(reason, n)| format!("{} {reason}", count(n))).collect();
     let lost = (!lost.is_empty()).then(|| format!("lost: {}", lost.join(", ")));
-    let unseen = interval.lost.get(SWITCHES_UNSEEN).copied().unwrap_or(0);
+    let unseen = interval.switches_unseen();
     let noun = if unseen == 1 { "switch" } else { "switches" };
     let unseen = (unseen > 0).then(|| format!("not shown by the kernel: {} {noun}", count(unseen)));
     let causes: Vec<String> = lost.into_iter().chain(unseen).collect();
