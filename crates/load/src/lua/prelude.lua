@@ -34,7 +34,7 @@ typedef struct {
   char text[?];
 } bakeoff_parameter;
 typedef struct { int32_t number; } bakeoff_statement;
-typedef struct { char unused; } bakeoff_nothing;
+typedef struct bakeoff_nothing bakeoff_nothing;
 ]]
 
 context = ffi.cast("void *", context)
