@@ -27,7 +27,9 @@ impl EnergySample {
     pub fn power_w(&self) -> Maybe<f64> {
         let joules = self.energy_j.clone()?;
         if self.length_ns < POWER_NS_MIN {
-            return Err(Missing::because("the interval is too short: the counter is updated once in a millisecond"));
+            return Err(Missing::because(
+                "the interval is too short: the counter is updated once in a millisecond",
+            ));
         }
         Ok(joules / (self.length_ns as f64 * 1e-9))
     }
@@ -40,7 +42,8 @@ mod tests {
     /// A package of 50 W whose counter was updated just before the interval and just before its end.
     #[test]
     fn the_power_of_an_interval_of_two_updates_of_the_counter_is_missing() {
-        let of = |length_ns, joules| EnergySample { zone: "package-0".into(), energy_j: Ok(joules), length_ns };
+        let of =
+            |length_ns, joules| EnergySample { zone: "package-0".into(), energy_j: Ok(joules), length_ns };
         let power = of(1_100_000, 0.1).power_w();
         assert!(power.as_ref().is_err_and(|why| why.reason.contains("too short")), "{power:?}");
         let watts = of(20_000_000, 1.05).power_w().unwrap();

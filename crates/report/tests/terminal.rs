@@ -396,9 +396,14 @@ fn what_was_lost_and_what_was_not_shown_are_told_apart() {
         String::from_utf8(out).unwrap()
     };
     let seen = told(SWITCHES_UNSEEN, 1);
-    assert!(seen.contains("not shown by the kernel: 1 switch; busy or idle is off by") && !seen.contains("lost"));
+    assert!(
+        seen.contains("not shown by the kernel: 1 switch; busy or idle is off by") && !seen.contains("lost")
+    );
     let seen = told(RECORDS_LOST, 7);
-    assert!(seen.contains("lost: 7 switch-record; not shown by the kernel: 1 switch; busy or idle"), "{seen}");
+    assert!(
+        seen.contains("lost: 7 switch-record; not shown by the kernel: 1 switch; busy or idle"),
+        "{seen}"
+    );
 }
 
 #[test]

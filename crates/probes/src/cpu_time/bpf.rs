@@ -85,8 +85,7 @@ impl Bpf {
         let (tasks, clock) = (options.tasks.as_ref(), options.clock);
         let walks_itself = !process_ids::are_the_machines() && program::kernel_is_at_least(6, 7);
         let possible = cpu_list::possible_count();
-        let wanted =
-            Setup { possible, tasks, waits: options.waits, ticks: options.ticks, walks_itself };
+        let wanted = Setup { possible, tasks, waits: options.waits, ticks: options.ticks, walks_itself };
         // The library would write to stderr; the note reports its errors.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
@@ -436,6 +435,7 @@ fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
 pub(crate) fn kernel_memory(possible: u32, with_tasks: bool) -> libbpf_rs::Result<u64> {
     let cores = crate::topology::Cores::default();
     let (tasks, hook) = if with_tasks { (Some(&cores), Hook::WithTasks) } else { (None, Hook::Btf) };
-    let bpf = Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks, ticks: false, walks_itself: false })?;
+    let bpf =
+        Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks, ticks: false, walks_itself: false })?;
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }

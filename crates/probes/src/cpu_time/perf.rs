@@ -309,11 +309,9 @@ impl Account {
         self.since = Some((at_ns, running));
         let most = std::mem::take(&mut self.threads).into_iter().max_by_key(|(_, ns)| *ns);
         let mut lost = [0; LOST.len()];
-        for (name, count) in [
-            (SWITCHES_UNSEEN, self.unseen),
-            (UNSURE_NS, self.unsure_ns),
-            (RECORDS_LOST, self.records_lost),
-        ] {
+        for (name, count) in
+            [(SWITCHES_UNSEEN, self.unseen), (UNSURE_NS, self.unsure_ns), (RECORDS_LOST, self.records_lost)]
+        {
             lost[LOST.iter().position(|l| *l == name).expect("LOST names them all")] = count;
         }
         Some(Books {

@@ -175,7 +175,10 @@ mod tests {
     fn timers_of_a_cpu_that_went_offline_are_not_taken_off_those_of_others() {
         let of = |cpus: &[(u32, u64)]| Tally {
             period_ns: None,
-            cpus: cpus.iter().map(|(cpu, timers)| (*cpu, Counts { timers: *timers, ..Counts::default() })).collect(),
+            cpus: cpus
+                .iter()
+                .map(|(cpu, timers)| (*cpu, Counts { timers: *timers, ..Counts::default() }))
+                .collect(),
         };
         assert_eq!(of(&[(1, 150)]).timers_since(&of(&[(0, 900), (1, 100)])), 50);
         assert_eq!(of(&[(1, 150), (2, 7)]).timers_since(&of(&[(1, 100)])), 57);

@@ -23,7 +23,11 @@ fn root_all_programs_on_the_switch_tell_the_same() {
     let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
     let mut all = all.map(|hook| {
         let possible = cpu_list::possible_count();
-        Bpf::attach(hook, Setup { possible, tasks: tasks(hook), waits: false, ticks: false, walks_itself: false }).unwrap()
+        Bpf::attach(
+            hook,
+            Setup { possible, tasks: tasks(hook), waits: false, ticks: false, walks_itself: false },
+        )
+        .unwrap()
     });
     // The scheduler's clock is known from the first switch after the first closing on.
     for bpf in &mut all {
