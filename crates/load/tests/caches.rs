@@ -118,7 +118,7 @@ fn slow_link(to: u16, delay: Duration) -> u16 {
     port
 }
 
-/// A window of 1,000 events takes 20 s on this link. The wait for a steady cache said nothing, and had no end.
+/// A window of 1,000 events takes 20 s on this link. The wait for a steady cache said nothing and had no end.
 #[test]
 fn the_wait_for_a_steady_cache_is_reported_and_a_stop_ends_it_within_a_second() {
     let Some(cache) = Cache::memcached(64) else { return };

@@ -20,7 +20,7 @@ const STARVED_NS_MIN: u64 = 100_000_000;
 #[derive(Debug)]
 pub(super) struct Pauses {
     phase_ns: Range<u64>,
-    /// Of the conductor's thread; opened by its first sleep.
+    /// The account of the conductor's thread; its first sleep opens it.
     account: Option<OwnAccount>,
     long_ns: u64,
     short_ns: u64,

@@ -140,7 +140,8 @@ static __always_inline __s64 ended_stint_ns(const struct cpu_time *c, __u64 sinc
 		stint_ns = BPF_CORE_READ(t, se.sum_exec_runtime) - c->came_sum_ns;
 	else
 		stint_ns = last_stint_ns(c->running);
-	/* The task may be the one that is about to come on: its last stint is over for the scheduler. */
+	/* The task may be the one that is about to come on: its last stint is over for the
+	 * scheduler. */
 	if (stint_ns == 0)
 		return -1;
 	if (!c->compared || !bpf_core_field_exists(t->sched_info))

@@ -103,7 +103,7 @@ fn closed(bpf: &mut Bpf, cpu: u32) -> cpu_time {
     unsafe { ptr::read_volatile(&raw const (*place).closed) }
 }
 
-/// Makes the books of a CPU look as if the kernel had hidden every switch since they were as they were `then`.
+/// Makes the books of a CPU look as if the kernel had hidden every switch since the books were `then`.
 fn hide_switches_since(bpf: &Bpf, cpu: u32, then: &cpu_time) {
     let place = bpf.cpus.of(cpu).unwrap();
     // SAFETY: aligned words in memory that is mapped as long as `bpf` lives.
@@ -117,8 +117,9 @@ fn hide_switches_since(bpf: &Bpf, cpu: u32, then: &cpu_time) {
 
 const MS: u64 = 1_000_000;
 
-/// Of an idle machine: the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and the
-/// books are closed. Its time on the CPU is known, so the idle time before is not in doubt: 8.5 % of a load were.
+/// On an idle machine, the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and the
+/// conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of a load,
+/// 8.5 % of the time were.
 #[test]
 fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_ran() {
     let Some((mut bpf, [here, _])) = on_two_cpus() else { return };
@@ -137,7 +138,7 @@ fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_r
     }
 }
 
-/// Spins on CPUs for as long as it is told to, and blocks in between; tells when it begins.
+/// Starts a thread that spins on a CPU for a time, by order, and blocks in between; it reports each beginning.
 fn spinner() -> (mpsc::Sender<(u32, Duration)>, mpsc::Receiver<()>) {
     let (order, orders) = mpsc::channel::<(u32, Duration)>();
     let (tell, told) = mpsc::channel();
@@ -189,8 +190,8 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
     assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
 }
 
-/// The end of a stint was hidden, and the same thread comes on again, shown: for the scheduler, its last stint is
-/// the new one, of no time. Of 20 ms, all were booked as idle, without doubt.
+/// The end of a stint was hidden, and the kernel shows that the same thread comes on again: for the scheduler,
+/// the last stint of the thread is then the new one, of no time. All of 20 ms were booked as idle, without doubt.
 #[test]
 fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
     let Some((mut bpf, [_, there])) = on_two_cpus() else { return };
