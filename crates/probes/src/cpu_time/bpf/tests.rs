@@ -116,6 +116,8 @@ fn hide_switches_since(bpf: &Bpf, cpu: u32, then: &cpu_time) {
 }
 
 const MS: u64 = 1_000_000;
+/// Minimum number of rounds of ten in which the CPU idled, for a test that needs an idle CPU.
+const QUIET_MIN: usize = 3;
 
 /// On an idle machine, the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and the
 /// conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of a load,
@@ -182,9 +184,9 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
         let grown = |of: fn(&cpu_time) -> u64| (of(&last) - of(&after)) / MS;
         assert!(grown(|c| c.idle_ns) < 150 || grown(|c| c.unsure_ns) > 150, "{after:?} {last:?}");
     }
-    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 150).collect::<Vec<_>>();
+    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 350).collect::<Vec<_>>();
     let is_right = |(busy, doubt, _): &(u64, u64, u64)| (15..80).contains(busy) && *doubt < 40;
-    if quiet.is_empty() {
+    if quiet.len() < QUIET_MIN {
         return eprintln!("skipped: other work kept the CPU from idling");
     }
     assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
@@ -212,8 +214,8 @@ fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
         let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&before)) / MS;
         seen.push((grown(|c| c.busy_ns), grown(|c| c.unsure_ns), grown(|c| c.idle_ns)));
     }
-    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 80).collect::<Vec<_>>();
-    if quiet.is_empty() {
+    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 140).collect::<Vec<_>>();
+    if quiet.len() < QUIET_MIN {
         return eprintln!("skipped: other work kept the CPU from idling");
     }
     // Twice 20 ms: as they were, and as they were hidden.
