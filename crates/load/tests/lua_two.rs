@@ -403,7 +403,7 @@ fn a_field_of_a_result_without_rows_is_an_error_that_names_the_statement() {
           assert(not is_well and why:find(kind, 1, true) and why:find('returns no rows', 1, true), why)
         end
         function event()
-          local rs = con:query('\n  update t SET id = 1')
+          local rs = con:query('  update t SET id = 1')
           assert(rs == nil and tostring(rs) == '<sql_result>' and rs:fetch_row() == nil)
           assert(not rs == false, 'if rs then')
           fails(function() return rs.nrows end, 'no `nrows`: UPDATE')
