@@ -100,7 +100,7 @@ fn slow_link(to: u16, delay: Duration) -> u16 {
     let port = listener.local_addr().unwrap().port();
     let forward = |mut from: TcpStream, mut to: TcpStream, delay: Duration| {
         thread::spawn(move || {
-            let mut room = [0; 64 * 1024];
+            let mut room = vec![0; 64 * 1024];
             while let Ok(bytes @ 1..) = from.read(&mut room) {
                 thread::sleep(delay);
                 if to.write_all(&room[..bytes]).is_err() {
