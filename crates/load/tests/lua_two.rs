@@ -388,8 +388,8 @@ fn a_look_finds_a_missing_table_though_the_script_catches_each_error() {
     }
 }
 
-/// An `UPDATE` yields a result that equals nil and is not false, as in sysbench. Reading a field of it ended the
-/// program with a signal, as it ends sysbench.
+/// An `UPDATE` yields a result that equals nil and is not false, as in sysbench. Reading a field of it ended
+/// the program with a signal, as it ends sysbench.
 #[test]
 fn a_field_of_a_result_without_rows_is_an_error_that_names_the_statement() {
     let Some(server) = MariaDb::start() else { return };

@@ -119,9 +119,9 @@ const MS: u64 = 1_000_000;
 /// Minimum number of rounds of ten in which the CPU idled, for a test that needs an idle CPU.
 const QUIET_MIN: usize = 3;
 
-/// On an idle machine, the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and the
-/// conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of a load,
-/// 8.5 % of the time were.
+/// On an idle machine, the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and
+/// the conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of a
+/// load, 8.5 % of the time were.
 #[test]
 fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_ran() {
     let Some((mut bpf, [here, _])) = on_two_cpus() else { return };
@@ -140,7 +140,7 @@ fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_r
     }
 }
 
-/// Starts a thread that spins on a CPU for a time, by order, and blocks in between; it reports each beginning.
+/// Starts a thread that spins on a CPU for a time, by order, and blocks in between; it reports each start.
 fn spinner() -> (mpsc::Sender<(u32, Duration)>, mpsc::Receiver<()>) {
     let (order, orders) = mpsc::channel::<(u32, Duration)>();
     let (tell, told) = mpsc::channel();
@@ -192,8 +192,9 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
     assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
 }
 
-/// The end of a stint was hidden, and the kernel shows that the same thread comes on again: for the scheduler,
-/// the last stint of the thread is then the new one, of no time. All of 20 ms were booked as idle, without doubt.
+/// The end of a stint was hidden, and the kernel shows that the same thread comes on again: for the
+/// scheduler, the last stint of the thread is then the new one, of no time. All of 20 ms were booked as idle,
+/// without doubt.
 #[test]
 fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
     let Some((mut bpf, [_, there])) = on_two_cpus() else { return };
