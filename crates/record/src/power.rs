@@ -39,7 +39,7 @@ impl EnergySample {
 mod tests {
     use super::*;
 
-    /// A package of 50 W: its counter was updated just after the start of the interval and just before the end.
+    /// A package of 50 W: its counter was updated just after the start of the interval and before its end.
     #[test]
     fn the_power_of_an_interval_of_two_updates_of_the_counter_is_missing() {
         let of =

@@ -120,8 +120,8 @@ const MS: u64 = 1_000_000;
 const QUIET_MIN: usize = 3;
 
 /// On an idle machine, the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and
-/// the conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of a
-/// load, 8.5 % of the time were.
+/// the conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of
+/// a load, 8.5 % of the time were.
 #[test]
 fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_ran() {
     let Some((mut bpf, [here, _])) = on_two_cpus() else { return };
