@@ -3,15 +3,15 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use record::cpu::{CpuInterval, CpuSample, Rung, SATURATED_RATIO};
+use record::cpu::{CpuInterval, CpuSample, RECORDS_LOST, Rung, SATURATED_RATIO};
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 
 /// Minimum share of the measured phase with samples for its CPU time to be reported.
 const WATCHED_RATIO_MIN: f64 = 0.95;
 
-/// Maximum share of the CPUs' time that lost events may leave on the wrong side: the accuracy of the
-/// event-based figures.
+/// Maximum share of the CPUs' time that may be on the wrong side, because switches were lost or not shown:
+/// the accuracy of the event-based figures.
 const UNSURE_RATIO_MAX: f64 = 0.005;
 
 /// CPU use over the measured phase of a load.
@@ -48,8 +48,8 @@ impl Machine {
 /// Averages the intervals, weighted by their overlap with the measured phase of `load`; each is read once and
 /// not stored.
 ///
-/// Missing if samples cover less than 95 % of the phase, if lost events leave more than 0.5 % of the time
-/// unsure, or if any interval lacks a value.
+/// Missing if samples cover less than 95 % of the phase, if switches that were lost or not shown leave more
+/// than 0.5 % of the time unsure, or if any interval lacks a value.
 pub fn machine(load: &LoadRecord, intervals: impl IntoIterator<Item: Borrow<CpuInterval>>) -> Machine {
     let from = load.measured_from_ns;
     let until = from + u64::try_from(load.measured.as_nanos()).unwrap_or(u64::MAX - from);
@@ -92,6 +92,8 @@ struct Window {
     rung: Option<(Rung, bool)>,
     watched_s: f64,
     unsure_s: f64,
+    /// Whether records of switches were lost, as opposed to switches that the kernel never showed.
+    has_lost: bool,
     busy: Ratios,
     unaccounted: Ratios,
     stolen: Ratios,
@@ -108,6 +110,7 @@ impl Window {
         self.rung = Some((first, is_one && interval.rung == first));
         self.watched_s += overlap_s;
         self.unsure_s += overlap_s * interval.unsure_ratio();
+        self.has_lost |= interval.lost.get(RECORDS_LOST).is_some_and(|n| *n > 0);
         self.busy.add(overlap_s, interval, CpuSample::busy_ratio);
         self.unaccounted.add(overlap_s, interval, |sample| sample.unaccounted_ratio.clone());
         self.stolen.add(overlap_s, interval, |sample| sample.stolen_ratio.clone());
@@ -129,9 +132,12 @@ impl Window {
         }
         if self.unsure_s > UNSURE_RATIO_MAX * self.watched_s {
             let share = 100.0 * self.unsure_s / self.watched_s;
-            return Err(Missing::because(format!(
-                "the CPU probe lost events: {share:.1} % of the time is uncertain"
-            )));
+            let why = if self.has_lost {
+                "records of context switches were lost"
+            } else {
+                "the kernel did not show every context switch"
+            };
+            return Err(Missing::because(format!("{why}: {share:.1} % of the CPUs' time is uncertain")));
         }
         Ok(rung)
     }

@@ -11,6 +11,7 @@ use bakeoff_analysis::{
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::{Attempt, Bakeoff, CONTROL_ARM, Levels, Metric, TrialState};
+use record::cpu::CpuInterval;
 use record::load::LoadRecord;
 use record::run::RunState;
 use record::server_cpu::ServerTasks;
@@ -258,7 +259,12 @@ fn cpu_time_is_told_only_where_the_measured_phase_was_watched() {
     assert!(machine(load, &[]).busy_cpu_s.is_err());
     let mut lossy = run.cpu.clone();
     lossy[0].lost.insert(record::cpu::UNSURE_NS.into(), 1_000_000_000);
-    assert!(machine(load, &lossy).busy_cpu_s.is_err());
+    // Nothing was lost: the kernel showed a switch to no tracer.
+    lossy[0].lost.insert(record::cpu::SWITCHES_UNSEEN.into(), 1);
+    let why = |of: &[CpuInterval]| machine(load, of).busy_cpu_s.unwrap_err().reason;
+    assert!(why(&lossy).contains("did not show") && !why(&lossy).contains("lost"), "{}", why(&lossy));
+    lossy[1].lost.insert(record::cpu::RECORDS_LOST.into(), 7);
+    assert!(why(&lossy).contains("were lost"), "{}", why(&lossy));
 }
 
 #[test]

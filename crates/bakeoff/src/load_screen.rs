@@ -13,12 +13,14 @@ pub(crate) struct LoadScreen<'a> {
     settings: &'a LoadSettings,
     screen: Screen,
     has_header: bool,
+    /// A line has reported the wait for a steady cache.
+    has_waited: bool,
 }
 
 impl<'a> LoadScreen<'a> {
     /// Returns a screen that shows nothing yet.
     pub(crate) fn new(settings: &'a LoadSettings) -> Self {
-        Self { settings, screen: Screen::new(), has_header: false }
+        Self { settings, screen: Screen::new(), has_header: false, has_waited: false }
     }
 
     /// Prints a permanent line.
@@ -42,6 +44,14 @@ impl<'a> LoadScreen<'a> {
                 if rows_done == rows {
                     self.screen.line(&format!("built {table}: {rows} {unit}"));
                 }
+            }
+            Event::Settling { waited, most } => {
+                if !std::mem::replace(&mut self.has_waited, true) {
+                    let most_s = most.as_secs();
+                    self.screen.line(&format!("waiting until the cache is steady, for at most {most_s} s"));
+                }
+                self.screen.parts("waiting until the cache is steady", most.as_secs());
+                self.screen.at(waited.as_secs());
             }
             Event::PhaseStarts { phase, .. } => self.screen.phase(phase.word(), self.length_of(*phase)),
             Event::Interval(progress) => self.interval(progress),

@@ -8,7 +8,7 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use record::clock::{Clock as _, Monotonic};
 use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, Loop, OpenLoop, PreparePolicy};
 use record::requests::KvSettings;
 use record::verdict::Validity;
@@ -91,6 +92,56 @@ fn say(port: u16, command: &[u8]) -> String {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
     line.trim_end().to_owned()
+}
+
+/// The port of a link to a server that takes `delay` for each request.
+fn slow_link(to: u16, delay: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let forward = |mut from: TcpStream, mut to: TcpStream, delay: Duration| {
+        thread::spawn(move || {
+            let mut room = vec![0; 64 * 1024];
+            while let Ok(bytes @ 1..) = from.read(&mut room) {
+                thread::sleep(delay);
+                if to.write_all(&room[..bytes]).is_err() {
+                    break;
+                }
+            }
+        });
+    };
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(("127.0.0.1", to)).unwrap());
+            forward(client.try_clone().unwrap(), server.try_clone().unwrap(), delay);
+            forward(server, client, Duration::ZERO);
+        }
+    });
+    port
+}
+
+/// A window of 1,000 events takes 20 s on this link. The wait for a steady cache said nothing and had no end.
+#[test]
+fn the_wait_for_a_steady_cache_is_reported_and_a_stop_ends_it_within_a_second() {
+    let Some(cache) = Cache::memcached(64) else { return };
+    let port = slow_link(cache.port, Duration::from_millis(20));
+    let (stop, mut told, mut stopped) = (Stop::new(), Vec::new(), None);
+    let began_ns = Monotonic.now_ns();
+    let result = load::prepare(&few(&format!("memcached://127.0.0.1:{port}")), &stop, &mut |event| {
+        if let Event::Settling { waited, .. } = event {
+            told.push((*waited, Duration::from_nanos(Monotonic.now_ns() - began_ns)));
+            if told.len() == 2 {
+                stopped = Some(Monotonic.now_ns());
+                stop.request();
+            }
+        }
+    });
+    assert!(matches!(result, Err(LoadError::Interrupted)), "{result:?}");
+    let took = Duration::from_nanos(Monotonic.now_ns() - stopped.expect("the wait was reported"));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let (waited, since_start) = told[0];
+    assert!(waited >= Duration::from_secs(2) && waited <= since_start, "{told:?}");
+    // Connecting and filling with 500 keys take half a second.
+    assert!(since_start < Duration::from_millis(4_500), "{told:?}");
 }
 
 /// A loop over many connections learned no lead once: it did not learn from its first sleep, which has none.

@@ -388,6 +388,39 @@ fn a_look_finds_a_missing_table_though_the_script_catches_each_error() {
     }
 }
 
+/// An `UPDATE` yields a result that equals nil and is not false, as in sysbench. Reading a field of it ended
+/// the program with a signal, as it ends sysbench.
+#[test]
+fn a_field_of_a_result_without_rows_is_an_error_that_names_the_statement() {
+    let Some(server) = MariaDb::start() else { return };
+    let text = "function thread_init()
+          con = sysbench.sql.driver():connect()
+          con:query('CREATE TABLE IF NOT EXISTS t (id INT)')
+          st = con:prepare('DELETE FROM t WHERE id = 5')
+        end
+        local function fails(of, kind)
+          local is_well, why = pcall(of)
+          assert(not is_well and why:find(kind, 1, true) and why:find('returns no rows', 1, true), why)
+        end
+        function event()
+          local rs = con:query('  update t SET id = 1')
+          assert(rs == nil and tostring(rs) == '<sql_result>' and rs:fetch_row() == nil)
+          assert(not rs == false, 'if rs then')
+          fails(function() return rs.nrows end, 'no `nrows`: UPDATE')
+          fails(function() return rs:fetch_all() end, 'no `fetch_all`: UPDATE')
+          local none = st:execute()
+          assert(none == nil)
+          fails(function() return none.nfields end, 'no `nfields`: DELETE')
+          assert(con:query('SELECT 1').nrows == 1)
+          return con:query('INSERT INTO t VALUES (7)').nrows
+        end";
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), text, 3) };
+    // The script catches all but the last.
+    let Err(LoadError::Script { text }) = try_run(&settings) else { panic!("the script failed") };
+    assert!(text.starts_with("folder/own.lua:20: no `nrows`: INSERT returns no rows"), "{text}");
+    assert_eq!(number(&server, "SELECT COUNT(*) FROM t"), 1);
+}
+
 /// Functions and names of sysbench 1.0 for scripts before it.
 #[test]
 fn names_of_older_versions_are_those_of_sysbench() {

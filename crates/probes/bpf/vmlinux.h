@@ -122,6 +122,7 @@ struct sched_entity {
 
 struct sched_info {
 	long long unsigned int run_delay;
+	long long unsigned int last_arrival;
 	long long unsigned int last_queued;
 };
 

@@ -1,6 +1,7 @@
 //! The probes of a build without BPF: types without values. Their `open` returns the reason.
 
 use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
 
 use record::block_io::IoInterval;
 use record::locks::{LockInterval, UserLockInterval};
@@ -91,7 +92,7 @@ impl Profiler {
 }
 
 impl Ticks {
-    pub(crate) fn open(_: &BTreeSet<u32>) -> Result<Self, String> {
+    pub(crate) fn open(_: &BTreeSet<u32>, _: BorrowedFd<'_>) -> Result<Self, String> {
         Err("this build has no BPF".into())
     }
 }

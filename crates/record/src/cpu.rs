@@ -274,8 +274,8 @@ pub struct CpuInterval {
     pub cpus: Vec<CpuSample>,
     /// Share of time in which at least one thread of the machine waited for a CPU, by `/proc/pressure/cpu`.
     pub psi_some_ratio: Maybe<f64>,
-    /// Number of lost events by reason, and the times that follow from it ([`UNSURE_NS`], [`UNOWNED_NS`]);
-    /// empty if none.
+    /// Number of events by reason that were lost or not shown, and the times that follow from it
+    /// ([`UNSURE_NS`], [`UNOWNED_NS`]); empty if none.
     pub lost: BTreeMap<String, u64>,
 }
 
@@ -287,8 +287,28 @@ pub const UNSURE_NS: &str = "unsure-ns";
 /// kernel did not show which thread had it.
 pub const UNOWNED_NS: &str = "unowned-ns";
 
+/// Entry of [`CpuInterval::lost`]: context switches that the kernel did not show, at least. No record of them
+/// was lost.
+pub const SWITCHES_UNSEEN: &str = "switch-unseen";
+
+/// Entry of [`CpuInterval::lost`]: records of context switches for which the kernel had no room.
+pub const RECORDS_LOST: &str = "switch-record";
+
 impl CpuInterval {
-    /// Share of the time of all CPUs that may be booked wrongly as busy or idle because events were lost.
+    /// Events that were lost, by reason; without switches that the kernel did not show.
+    pub fn events_lost(&self) -> impl Iterator<Item = (&str, u64)> {
+        let is_lost = |reason: &str| ![UNSURE_NS, UNOWNED_NS, SWITCHES_UNSEEN].contains(&reason);
+        let counts = self.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
+        counts.filter(move |(reason, n)| *n > 0 && is_lost(reason))
+    }
+
+    /// Number of context switches that the kernel did not show, at least.
+    pub fn switches_unseen(&self) -> u64 {
+        self.lost.get(SWITCHES_UNSEEN).copied().unwrap_or(0)
+    }
+
+    /// Share of the time of all CPUs that may be booked wrongly as busy or idle because events were lost or
+    /// not shown.
     pub fn unsure_ratio(&self) -> f64 {
         let ns = self.lost.get(UNSURE_NS).copied().unwrap_or(0);
         ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)

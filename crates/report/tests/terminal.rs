@@ -9,7 +9,7 @@ use bakeoff_report::text::{self, Detail, RunLine, Style};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::Bakeoff;
-use record::cpu::{CpuInterval, Rung};
+use record::cpu::{CpuInterval, RECORDS_LOST, Rung, SWITCHES_UNSEEN};
 use record::histogram::CensoredHistogram;
 use record::load::{Counts, ErrorCounts, LoadRecord, OfHost, Outage, Phase, Progress};
 use record::missing::Missing;
@@ -383,6 +383,27 @@ fn a_line_of_progress_marks_what_timed_out_as_a_lower_bound() {
     text::progress_line(&mut out, &progress, Style { width: 100, color: false }).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains(" 1.00 ms ") && text.matches(">=500 ms").count() == 2, "{text}");
+}
+
+/// A switch that the kernel shows to no tracer is not a lost event.
+#[test]
+fn what_was_lost_and_what_was_not_shown_are_told_apart() {
+    let [mut interval, _] = intervals();
+    let mut told = |reason: &str, n: u64| {
+        interval.lost.insert(reason.to_owned(), n);
+        let mut out = Vec::new();
+        text::cpu_interval(&mut out, &interval, 0, Style { width: 200, color: false }).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let seen = told(SWITCHES_UNSEEN, 1);
+    assert!(
+        seen.contains("not shown by the kernel: 1 switch; busy or idle is off by") && !seen.contains("lost")
+    );
+    let seen = told(RECORDS_LOST, 7);
+    assert!(
+        seen.contains("lost: 7 switch-record; not shown by the kernel: 1 switch; busy or idle"),
+        "{seen}"
+    );
 }
 
 #[test]

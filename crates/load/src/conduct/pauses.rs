@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use crate::engine::{Engine, STOP_NS_MIN};
-use crate::measure::client;
+use crate::measure::client::OwnAccount;
 
 /// Minimum delay of the conductor's wake-up that counts even if the conductor waited for a CPU. Shorter stops
 /// count if they are as long together: a hypervisor takes some milliseconds now and then.
@@ -18,21 +18,22 @@ const STARVED_NS_MIN: u64 = 100_000_000;
 
 /// The pauses of the measured phase.
 #[derive(Debug)]
-#[expect(clippy::struct_field_names, reason = "each name ends in its unit")]
 pub(super) struct Pauses {
     phase_ns: Range<u64>,
+    /// The account of the conductor's thread; its first sleep opens it.
+    account: Option<OwnAccount>,
     long_ns: u64,
     short_ns: u64,
 }
 
 impl Pauses {
     pub(super) fn new(phase_ns: Range<u64>) -> Self {
-        Self { phase_ns, long_ns: 0, short_ns: 0 }
+        Self { phase_ns, account: None, long_ns: 0, short_ns: 0 }
     }
 
     /// Sleeps until `asked_ns`, and tells the workers of a stop meanwhile.
     pub(super) fn sleep(&mut self, engine: &Engine, asked_ns: u64) {
-        let waited_before = client::waited_ns();
+        let waited_before = self.account.get_or_insert_with(OwnAccount::open).waited_ns();
         let slept_ns = engine.clock.now_ns();
         engine.stops.sleep(slept_ns, asked_ns);
         engine.clock.sleep_until_ns(asked_ns);
@@ -40,7 +41,8 @@ impl Pauses {
         let is_late = woke_ns >= asked_ns.saturating_add(STOP_NS_MIN);
         // Between turns the clock also shows times before the load.
         let stop = if is_late && asked_ns >= engine.timeline().start_ns {
-            let waited_ns = client::waited_ns().zip(waited_before).map(|(now, before)| now - before);
+            let waited_now = self.account.as_ref().and_then(OwnAccount::waited_ns);
+            let waited_ns = waited_now.zip(waited_before).map(|(now, before)| now - before);
             self.note(asked_ns, woke_ns, waited_ns, engine.stops.witness_ns())
         } else {
             None

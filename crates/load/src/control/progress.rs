@@ -28,6 +28,13 @@ pub enum Event {
         /// Rows it will have.
         rows: u64,
     },
+    /// A cache is not steady yet; the load waits for it. After two seconds of waiting, and every second.
+    Settling {
+        /// Time waited so far.
+        waited: Duration,
+        /// Longest wait: without a steady cache by then, the run is invalid.
+        most: Duration,
+    },
     /// A phase of the load begins.
     PhaseStarts {
         /// The phase.

@@ -115,9 +115,8 @@ impl Ledger {
     pub(crate) fn take_closed(&mut self, connection_slot: usize, now_ns: u64) -> Option<Taken> {
         let section = self.writer.enter()?;
         let taken = self.engine.take_closed(connection_slot, now_ns)?;
-        let counting = self.engine.counting();
-        section.recorder.event_counts.started +=
-            u64::from(counting.has_taken(taken.due_ns, taken.is_measured));
+        let belongs = taken.is_measured || self.engine.counting().has_taken(taken.due_ns, false);
+        section.recorder.event_counts.started += u64::from(belongs);
         note_usage(&mut self.usage_before, &taken);
         note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
         Some(taken)

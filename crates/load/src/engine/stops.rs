@@ -62,9 +62,12 @@ impl Stops {
         self.asked_ns.store(asked_ns, Ordering::Release);
     }
 
-    /// Notes an event that began at `start_ns` and has ended. One load, unless the conductor is late.
+    /// Notes an event that began at `start_ns` and has ended. One load, unless the conductor is late; then
+    /// two, unless the event is the first witness.
     pub(crate) fn note_event(&self, start_ns: u64) {
-        if start_ns >= self.asked_ns.load(Ordering::Acquire).saturating_add(WITNESS_NS_MIN) {
+        if start_ns >= self.asked_ns.load(Ordering::Acquire).saturating_add(WITNESS_NS_MIN)
+            && start_ns < self.witness_ns.load(Ordering::Relaxed)
+        {
             self.witness_ns.fetch_min(start_ns, Ordering::Relaxed);
         }
     }

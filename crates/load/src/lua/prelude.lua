@@ -34,6 +34,7 @@ typedef struct {
   char text[?];
 } bakeoff_parameter;
 typedef struct { int32_t number; } bakeoff_statement;
+typedef struct bakeoff_nothing bakeoff_nothing;
 ]]
 
 context = ffi.cast("void *", context)
@@ -240,16 +241,26 @@ function Statement:bind_param(...)
    return 0
 end
 
+-- The result of a statement that returns no rows: equal to nil, and like sysbench's not false. Reading a field of sysbench's
+-- ends the program. The fields of this one are errors, which name the last such statement.
+local without_rows, nothing
+
+local function result_of(connection, rs, text, shown)
+   if rs ~= nil or connection.error ~= 0 then return connection:check_error(rs, shown or text) end
+   without_rows = text
+   return nothing
+end
+
 function Statement:execute()
    local connection = self.connection
    local rs = execute(connection, self.number, self.parameters, self.count)
-   return connection:check_error(rs, "<prepared statement>")
+   return result_of(connection, rs, self.text, "<prepared statement>")
 end
 
 function Statement:next_result()
    local connection = self.connection
    local rs = next_result(connection)
-   return connection:check_error(rs, "<prepared statement>")
+   return result_of(connection, rs, self.text, "<prepared statement>")
 end
 
 -- The number of a closed statement may be that of another one.
@@ -303,6 +314,21 @@ local function place()
    return at and at.currentline > 0 and string.format("%s:%d: ", at.short_src, at.currentline) or ""
 end
 
+local Nothing = {}
+function Nothing.fetch_row() return nil end
+function Nothing.free() return assert(false, "db_free_results() failed") end
+
+ffi.metatype("bakeoff_nothing", {
+   __index = function(_, name)
+      if Nothing[name] then return Nothing[name] end
+      local kind = string.match(without_rows, "^%s*(%a+)")
+      kind = kind and string.upper(kind) or "the statement"
+      error(string.format("%sno `%s`: %s returns no rows", place(), tostring(name), kind), 0)
+   end,
+   __tostring = Result.__tostring,
+})
+nothing = ffi.cast("bakeoff_nothing *", nil)
+
 function Connection:check_error(rs, text)
    if rs ~= nil or self.error == 0 then return rs end
    if self.sql_state == nil or self.sql_errmsg == nil then error(place() .. "SQL API error", 0) end
@@ -327,7 +353,7 @@ end
 
 function Connection:query(text)
    local rs = query(self, text, #text)
-   return self:check_error(rs, text)
+   return result_of(self, rs, text)
 end
 
 function Connection:query_row(text)
@@ -346,7 +372,7 @@ end
 
 function Connection:next_result()
    local rs = next_result(self)
-   return self:check_error(rs, "")
+   return result_of(self, rs, "")
 end
 
 function Connection:prepare(text)
@@ -357,7 +383,7 @@ function Connection:prepare(text)
    end
    -- A statement that the script forgets is closed with its handle.
    local handle = ffi.gc(new_handle(number), function(handle) close(context, self, handle.number) end)
-   return setmetatable({ connection = self, number = number, handle = handle, count = 0 }, Statement)
+   return setmetatable({ connection = self, number = number, handle = handle, count = 0, text = text }, Statement)
 end
 
 function Connection:bulk_insert_init(text)

@@ -1,6 +1,6 @@
 //! The counters of one CPU, and what events say between two readings of them. Pure, so tests need no root.
 
-use record::cpu::{TopThread, UNOWNED_NS, UNSURE_NS};
+use record::cpu::{RECORDS_LOST, SWITCHES_UNSEEN, TopThread, UNOWNED_NS, UNSURE_NS};
 use record::missing::{Maybe, Missing};
 
 /// One CPU's counters at a reading, since the programs were attached.
@@ -59,14 +59,14 @@ pub(super) const KINDS: [&str; 14] = [
 /// task or of its core, tasks of which the end was not reported, records that the kernel had no room for,
 /// interrupts without a seen end.
 pub(super) const LOST: [&str; 9] = [
-    "switch-unseen",
+    SWITCHES_UNSEEN,
     UNSURE_NS,
     UNOWNED_NS,
     "clock-backward",
     "task-sums",
     "core-clock",
     "task-end",
-    "switch-record",
+    RECORDS_LOST,
     "interrupt-end",
 ];
 

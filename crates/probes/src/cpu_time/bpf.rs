@@ -66,6 +66,8 @@ pub(super) struct Bpf {
     no_interrupts: Option<String>,
     /// Whether the programs see how long threads waited.
     sees_waits: bool,
+    /// Whether the programs note when tasks ran, for the samplers.
+    notes_tasks: bool,
     /// Whether our program walks over all threads of the machine; else the kernel's walk shows those of this
     /// PID namespace.
     walks_itself: bool,
@@ -83,7 +85,7 @@ impl Bpf {
         let (tasks, clock) = (options.tasks.as_ref(), options.clock);
         let walks_itself = !process_ids::are_the_machines() && program::kernel_is_at_least(6, 7);
         let possible = cpu_list::possible_count();
-        let wanted = Setup { possible, tasks, waits: options.waits, walks_itself };
+        let wanted = Setup { possible, tasks, waits: options.waits, ticks: options.ticks, walks_itself };
         // The library would write to stderr; the note reports its errors.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
@@ -104,7 +106,7 @@ impl Bpf {
             }),
         };
         best.or_else(|why| {
-            let raw = Self::attach(Hook::Raw, Setup { tasks: None, waits: false, ..wanted });
+            let raw = Self::attach(Hook::Raw, Setup { tasks: None, waits: false, ticks: false, ..wanted });
             let mut bpf = raw.map_err(|e| {
                 let refusal = program::refusal("context switches", &e);
                 if Path::new(KERNEL_BTF).exists() { refusal } else { format!("{refusal}; {why}") }
@@ -165,6 +167,7 @@ impl Bpf {
             note,
             no_interrupts,
             sees_waits: false,
+            notes_tasks: wanted.ticks,
             walks_itself: tasks.is_some() && wanted.walks_itself,
             cgroups: cgroups::Names::default(),
             _links: links,
@@ -265,12 +268,13 @@ impl Source for Bpf {
         }
     }
 
-    fn waits(&self, cpus: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
+    fn waits(&self) -> Maybe<BTreeMap<u64, u64>> {
         if !self.sees_waits {
             return Err(Missing::because(self.no_waits()));
         }
         let mut all = [0; WAIT_BUCKETS];
-        for place in cpus.iter().filter_map(|cpu| self.cpus.of(*cpu)) {
+        // Of CPUs that are offline now, too: what they counted stays.
+        for place in self.cpus.all() {
             // SAFETY: plain integers in memory that is mapped as long as `cpus` lives; an aligned word is
             // read whole.
             let of_cpu = unsafe { ptr::read_volatile(&raw const (*place).waits.histogram) };
@@ -278,6 +282,10 @@ impl Source for Bpf {
         }
         let from_ns = |bucket: usize| if bucket == 0 { 0 } else { 1_u64 << bucket };
         Ok(all.iter().enumerate().filter(|(_, n)| **n > 0).map(|(k, n)| (from_ns(k), *n)).collect())
+    }
+
+    fn task_spans(&self) -> Option<BorrowedFd<'_>> {
+        self.notes_tasks.then(|| self.skel.maps.spans_of_tasks.as_fd())
     }
 
     fn after_first_edge(&mut self, online: &BTreeSet<u32>) {
@@ -380,10 +388,10 @@ impl Source for Bpf {
             &p.on_call_all_exit,
             &p.on_work_exit,
         ];
-        let [of_switch, of_interrupts, of_timers] = samplers.map(Ticks::programs).unwrap_or_default();
+        let [of_interrupts, of_timers] = samplers.map(Ticks::programs).unwrap_or_default();
         // By event: those of which one runs at each event, and all others.
         let events = [
-            (vec![on_switch(&self.skel, self.hook).as_fd()], of_switch),
+            (vec![on_switch(&self.skel, self.hook).as_fd()], Vec::new()),
             (fds(&begins), [fds(&ends), of_interrupts].concat()),
             (of_timers.iter().take(1).copied().collect(), of_timers.iter().skip(1).copied().collect()),
         ];
@@ -427,6 +435,7 @@ fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
 pub(crate) fn kernel_memory(possible: u32, with_tasks: bool) -> libbpf_rs::Result<u64> {
     let cores = crate::topology::Cores::default();
     let (tasks, hook) = if with_tasks { (Some(&cores), Hook::WithTasks) } else { (None, Hook::Btf) };
-    let bpf = Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks, walks_itself: false })?;
+    let bpf =
+        Bpf::attach(hook, Setup { possible, tasks, waits: with_tasks, ticks: false, walks_itself: false })?;
     Ok(program::kernel_bytes(&bpf.skel, possible))
 }

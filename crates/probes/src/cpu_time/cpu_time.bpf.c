@@ -15,6 +15,7 @@
 #include "namespace.bpf.h"
 #include "cpu_time.h"
 #include "cpus.bpf.h"
+#include "spans.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -22,6 +23,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
  * are. */
 const volatile bool by_scheduler = false;
 const volatile bool has_btf = false;
+/* Whether the samplers run: they ask whether a task ran when a sample was due. A program of their
+ * own at each switch would cost the kernel's way to it once more. */
+const volatile bool with_spans = false;
 
 #include "interrupts.bpf.h"
 #include "waits.bpf.h"
@@ -32,6 +36,8 @@ enum {
 	COMPARISONS = 8,
 	/* By the scheduler's clock a switch may lie a little before the closing that it follows. */
 	BACKWARD_NS_MAX = 1000000,
+	/* A task's arrival by the scheduler's clock may seem to lie so much behind its switch. */
+	ARRIVAL_NS_MAX = 100000,
 };
 
 /* The current task, which had the CPU until now, takes the place of whoever ran least. Not inlined,
@@ -107,33 +113,83 @@ static __always_inline __u64 last_stint_ns(__u64 task)
 	return BPF_CORE_READ(t, se.sum_exec_runtime) - BPF_CORE_READ(t, se.prev_sum_exec_runtime);
 }
 
+/* Length of the stint of the current task so far, at a closing: since the scheduler stamped its
+ * arrival. -1: not known. */
+static __always_inline __s64 stint_so_far_ns(const struct cpu_time *c, __u64 task)
+{
+	struct task_struct *t = (void *)task;
+	__s64 ns;
+
+	if (!has_btf || !c->compared || !bpf_core_field_exists(t->sched_info))
+		return -1;
+	ns = c->closed_ns - c->ahead_ns - BPF_CORE_READ(t, sched_info.last_arrival);
+	return ns > 0 ? ns : 0;
+}
+
+/* Length of the stint of the task that we saw go on, from since_ns to its end, which we were not
+ * shown. -1: not known, or the task has been on a CPU again since. */
+static __always_inline __s64 ended_stint_ns(const struct cpu_time *c, __u64 since_ns,
+					    bool is_closing)
+{
+	struct task_struct *t = (void *)c->running;
+	__s64 before_ns, stint_ns;
+
+	if (!has_btf)
+		return -1;
+	if (c->came_task == c->running)
+		stint_ns = BPF_CORE_READ(t, se.sum_exec_runtime) - c->came_sum_ns;
+	else
+		stint_ns = last_stint_ns(c->running);
+	/* The task may be the one that is about to come on: its last stint is over for the
+	 * scheduler. */
+	if (stint_ns == 0)
+		return -1;
+	if (!c->compared || !bpf_core_field_exists(t->sched_info))
+		return is_closing ? -1 : stint_ns;
+	if (!by_scheduler)
+		since_ns -= c->ahead_ns;
+	/* A closing may lie within the stint. */
+	before_ns = since_ns - BPF_CORE_READ(t, sched_info.last_arrival);
+	if (before_ns < -ARRIVAL_NS_MAX)
+		return -1;
+	stint_ns -= before_ns;
+	return stint_ns > 0 ? stint_ns : 0;
+}
+
 /* Books time in which another task came off than the one that we saw go on: some kernels keep a few
  * tasks from their tracers. Yields the part of whoever came off, who had the CPU for no longer than
- * its last stint; at a closing that is not over, so there it is taken for all of the time. Where
- * one of the two is idle, the rest was the idle task's; else it was the other's, or of those
- * unseen.
+ * its stint. Where one of the two is idle, the rest was the idle task's; else it was the other's,
+ * or of those unseen. Where the stint is not known, all of the time is in doubt.
  */
 static __noinline __u64 book_unseen(struct cpu_time *c, __u64 task, __u32 tid, __u64 ns,
 				    bool is_closing)
 {
 	struct task_struct *running;
-	__u64 stint_ns;
+	__u64 stint_ns, doubt_ns;
+	__s64 known_ns;
 	bool was_idle;
 
 	if (!c)
 		return 0;
 	was_idle = c->running == c->idle_task;
 	c->unseen++;
-	if (has_btf && !is_closing)
-		stint_ns = last_stint_ns(tid ? task : c->running);
-	else
-		stint_ns = tid ? ns : 0;
 	if (has_btf) {
 		running = (void *)c->running;
 		was_idle = BPF_CORE_READ(running, pid) == 0;
 	}
-	if (stint_ns > ns)
-		stint_ns = ns;
+	if (!tid)
+		known_ns = ended_stint_ns(c, c->since_ns - c->interrupted_ns - ns, is_closing);
+	else if (is_closing)
+		known_ns = stint_so_far_ns(c, task);
+	else
+		known_ns = has_btf ? last_stint_ns(task) : -1;
+	stint_ns = doubt_ns = known_ns;
+	if (known_ns < 0) {
+		stint_ns = tid ? ns : 0;
+		doubt_ns = ns;
+	} else if (stint_ns > ns) {
+		stint_ns = doubt_ns = ns;
+	}
 	if (tid && !was_idle) {
 		c->busy_ns += ns;
 		c->unowned_ns += ns - stint_ns;
@@ -141,7 +197,7 @@ static __noinline __u64 book_unseen(struct cpu_time *c, __u64 task, __u32 tid, _
 	}
 	c->busy_ns += stint_ns;
 	c->idle_ns += ns - stint_ns;
-	c->unsure_ns += has_btf && !is_closing ? stint_ns : ns;
+	c->unsure_ns += doubt_ns;
 	if (tid)
 		return stint_ns;
 	c->unowned_ns += stint_ns;
@@ -161,6 +217,7 @@ static __always_inline __u64 book(struct cpu *here, __u64 task, __u32 tid, __u64
 	if ((__s64)ns < 0) {
 		if (!by_scheduler || -(__s64)ns > BACKWARD_NS_MAX)
 			c->backward++;
+		c->interrupted_ns = 0;
 		return 0;
 	}
 	c->since_ns = now_ns;
@@ -182,14 +239,13 @@ static __always_inline __u64 book(struct cpu *here, __u64 task, __u32 tid, __u64
 }
 
 /* The scheduler read its clock a little before us, how long before differs: the least is kept. */
-static __noinline int compare_clocks(struct cpu_time *c, __u64 scheduler_ns)
+static __noinline int compare_clocks(struct cpu_time *c, __u64 now_ns, __u64 scheduler_ns)
 {
-	__s64 ahead_ns = bpf_ktime_get_ns() - scheduler_ns;
+	__s64 ahead_ns = now_ns - scheduler_ns;
 
 	if (!c)
 		return 0;
-	c->to_compare--;
-	if (ahead_ns < c->least_ns)
+	if (c->comparisons++ == 0 || ahead_ns < c->least_ns)
 		c->least_ns = ahead_ns;
 	return 0;
 }
@@ -199,15 +255,43 @@ static __noinline int compare_clocks(struct cpu_time *c, __u64 scheduler_ns)
 static __always_inline __u64 closing_ns(struct cpu_time *c)
 {
 	c->closed_ns = bpf_ktime_get_ns();
-	if (!by_scheduler)
-		return c->closed_ns;
-	if (c->to_compare < COMPARISONS && c->closings) {
+	if (c->comparisons) {
 		c->ahead_ns = c->least_ns;
 		c->compared = 1;
+		c->comparisons = 0;
 	}
-	c->to_compare = COMPARISONS;
-	c->least_ns = (__s64)(~0ULL >> 1);
+	if (!by_scheduler)
+		return c->closed_ns;
 	return c->compared ? c->closed_ns - c->ahead_ns : 0;
+}
+
+/* What goes on from idle is known by what it had run for: its end may be hidden. */
+static __always_inline void note_running(struct cpu_time *c, __u32 from_tid,
+					 struct task_struct *next)
+{
+	c->running = (__u64)next;
+	c->came_task = from_tid ? 0 : (__u64)next;
+	if (from_tid == 0)
+		c->came_sum_ns = next->se.sum_exec_runtime;
+	c->switches++;
+}
+
+/* The CPU leaves idle for a task, or goes idle; now_ns is 0 where the clock was not read. */
+static __always_inline void note_task(__u32 from_tid, struct task_struct *next, __u64 now_ns)
+{
+	struct spans *tasks;
+
+	if (!with_spans || (from_tid && next->pid))
+		return;
+	tasks = spans_of_tasks_here();
+	if (!tasks)
+		return;
+	if (now_ns == 0)
+		now_ns = bpf_ktime_get_ns();
+	if (from_tid == 0)
+		begin_span(tasks, now_ns);
+	else if (tasks->is_open)
+		end_span(tasks, now_ns);
 }
 
 SEC("tp_btf/sched_switch")
@@ -215,14 +299,18 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	__u32 tid = prev->pid;
 	struct cpu *here = cpu_here();
+	__u64 now_ns;
 
 	if (!here)
 		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (here->books.comparisons < COMPARISONS)
+		compare_clocks(&here->books, now_ns, next->se.cfs_rq->rq->clock);
 	cut_interrupts(&here->irq);
-	book(here, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+	book(here, (__u64)prev, tid, now_ns, false);
 	book_wait(here, tid, next);
-	here->books.running = (__u64)next;
-	here->books.switches++;
+	note_task(tid, next, now_ns);
+	note_running(&here->books, tid, next);
 	return 0;
 }
 
@@ -239,13 +327,13 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 		return 0;
 	/* As the scheduler read it when it began to switch. */
 	now_ns = next->se.cfs_rq->rq->clock;
-	if (here->books.to_compare)
-		compare_clocks(&here->books, now_ns);
+	if (here->books.comparisons < COMPARISONS)
+		compare_clocks(&here->books, bpf_ktime_get_ns(), now_ns);
 	cut_interrupts(&here->irq);
 	book(here, (__u64)prev, tid, now_ns, false);
 	book_wait(here, tid, next);
-	here->books.running = (__u64)next;
-	here->books.switches++;
+	note_task(tid, next, 0);
+	note_running(&here->books, tid, next);
 	return 0;
 }
 
@@ -257,23 +345,26 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	struct cpu *here = cpu_here();
 	struct cpu_time *c;
 	struct stint had;
-	__u64 own_ns = 0, ns, held_ns;
+	__u64 own_ns = 0, ns, held_ns, now_ns;
 
 	if (!here)
 		return 0;
 	c = &here->books;
+	now_ns = bpf_ktime_get_ns();
+	if (c->comparisons < COMPARISONS)
+		compare_clocks(c, now_ns, next->se.cfs_rq->rq->clock);
 	ns = c->since_ns;
 	cut_interrupts(&here->irq);
 	if (ns != 0)
-		own_ns = book(here, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+		own_ns = book(here, (__u64)prev, tid, now_ns, false);
 	else
-		c->since_ns = ns = bpf_ktime_get_ns();
+		c->since_ns = ns = now_ns;
 	ns = c->since_ns - ns;
 	held_ns = book_wait(here, tid, next);
 	if (held_ns)
 		hold(next, held_ns);
-	c->running = (__u64)next;
-	c->switches++;
+	note_task(tid, next, now_ns);
+	note_running(c, tid, next);
 	had = next_stint(here, c->since_ns, next->pid != 0);
 	if (tid)
 		credit(here, prev, own_ns, ns, &had, 1);
@@ -282,7 +373,7 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	return 0;
 }
 
-/* Variant without BTF and without sums. */
+/* Variant without BTF, without sums and without samplers. */
 SEC("raw_tp/sched_switch")
 int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -330,6 +421,8 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 	if (at_ns)
 		own_ns = book(here, task, tid, at_ns, true);
 	ns = c->since_ns - ns;
+	if (c->running != task)
+		c->came_task = 0;
 	c->running = task;
 	if (with_tasks) {
 		struct stint had = next_stint(here, c->since_ns, tid != 0);

@@ -28,8 +28,8 @@ struct cpu_time {
 	__u64 switches; /* context switches */
 	__u64 running;	/* the task since since_ns, as an opaque word */
 	__u64 closings; /* times that the books were closed; its low bit names the contest in use */
-	__u64 to_compare; /* so many switches are still to read both clocks */
-	__u64 unused;
+	__u64 comparisons; /* switches since the last closing that read both clocks */
+	__u64 came_task;   /* the task since since_ns, if it came on from idle; else 0 */
 
 	/* The rest is touched now and then. */
 	__u64 epoch;	  /* number of the last closing, as user space counts them */
@@ -44,7 +44,7 @@ struct cpu_time {
 	__u64 member_ns;  /* the part of busy_ns that members had: a command and all it started */
 	__u64 closed_ns;  /* when the books were closed last, CLOCK_MONOTONIC */
 	__s64 ahead_ns;	  /* by which CLOCK_MONOTONIC is ahead of the scheduler's clock */
-	__s64 least_ns;	  /* the least such difference that was seen since the last closing */
+	__s64 least_ns;	  /* the least such difference since the last closing, of `comparisons` */
 	__u64 compared;	  /* 1: ahead_ns is known */
 	__u64 irq_ns;	  /* in handlers of interrupts, as of the last closing; part of busy_ns */
 	__u64 softirq_ns; /* in softirqs, as of the last closing; part of busy_ns */
@@ -55,7 +55,7 @@ struct cpu_time {
 	__u64 interrupts;	     /* ... how many there were, softirqs included */
 	__u64 idle_since_ns; /* the idle task came on last, by the run queue's clock; 0: not seen */
 	__u64 idle_until_ns; /* ... and went off last */
-	__u64 still_unused;
+	__u64 came_sum_ns;   /* what came_task had run for when it came on */
 };
 _Static_assert(sizeof(struct cpu_time) == 4 * CACHE_LINE_BYTES, "bpf.rs expects 256 bytes");
 

@@ -45,7 +45,7 @@ use crate::cycles::Cycles;
 use crate::descriptors;
 use crate::pressure;
 use crate::proc_stat::{self, Booked};
-use crate::ticks::{self, Shares, Tally, Ticks};
+use crate::ticks::{self, Shares, Ticks};
 
 pub use self::watch::{Watch, Watched};
 
@@ -323,10 +323,12 @@ impl CpuProbe {
     /// Missing if no program runs in the kernel, or its run statistics are unavailable.
     pub fn cost(&mut self) -> Maybe<Cost> {
         self.measure_cost();
-        let timers = |look: &Option<Snapshot>| {
-            look.as_ref().and_then(|look| look.tally.as_ref().ok()).map_or(0, Tally::timers)
+        let timers = match (&self.first, &self.last) {
+            (Some(Snapshot { tally: Ok(first), .. }), Some(Snapshot { tally: Ok(last), .. })) => {
+                last.timers_since(first)
+            }
+            _ => 0,
         };
-        let timers = timers(&self.last).saturating_sub(timers(&self.first));
         let mut cost = self.meter.cost([self.switches, self.interrupts, timers])?;
         if self.samplers.is_err() {
             cost.events.pop();
@@ -357,7 +359,7 @@ impl CpuProbe {
         let cycles = online.iter().map(|cpu| (*cpu, counted(&mut self.cycles, *cpu))).collect();
         let pressure = pressure::some_ns(&self.root, "cpu").map(|ns| (Monotonic.now_ns(), ns));
         let waits = match &self.source {
-            Some(source) => source.waits(&online),
+            Some(source) => source.waits(),
             None => Err(Missing::because(NO_EVENTS)),
         };
         let at_ns = before_ns.midpoint(Monotonic.now_ns());
@@ -500,9 +502,12 @@ fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks>
     if !options.ticks {
         return Err(Missing::because("ticks and samples were not requested"));
     }
-    if source.is_none_or(|s| s.rung() != Rung::Bpf) {
+    let Some(source) = source.filter(|s| s.rung() == Rung::Bpf) else {
         return Err(Missing::because("only the BPF rung observes ticks and samples"));
-    }
+    };
+    let Some(task_spans) = source.task_spans() else {
+        return Err(Missing::because("ticks and samples need tp_btf"));
+    };
     let online = options.online();
-    Ticks::open(&online).map_err(Missing::because)
+    Ticks::open(&online, task_spans).map_err(Missing::because)
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock as PerfClock, SampleFlag, Sampler};
 use record::clock::{Clock, Monotonic};
-use record::cpu::{Rung, TaskSample};
+use record::cpu::{RECORDS_LOST, Rung, SWITCHES_UNSEEN, TaskSample, UNSURE_NS};
 use record::missing::{Maybe, Missing};
 
 use super::books::{Books, Edge, LOST, Top};
@@ -309,11 +309,9 @@ impl Account {
         self.since = Some((at_ns, running));
         let most = std::mem::take(&mut self.threads).into_iter().max_by_key(|(_, ns)| *ns);
         let mut lost = [0; LOST.len()];
-        for (name, count) in [
-            ("switch-unseen", self.unseen),
-            ("unsure-ns", self.unsure_ns),
-            ("switch-record", self.records_lost),
-        ] {
+        for (name, count) in
+            [(SWITCHES_UNSEEN, self.unseen), (UNSURE_NS, self.unsure_ns), (RECORDS_LOST, self.records_lost)]
+        {
             lost[LOST.iter().position(|l| *l == name).expect("LOST names them all")] = count;
         }
         Some(Books {

@@ -1,6 +1,7 @@
 //! A source of CPU counters, which each rung above `/proc` implements.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
@@ -27,9 +28,14 @@ pub(super) trait Source: std::fmt::Debug {
         "only tp_btf observes waits for a CPU"
     }
 
-    /// Number of waits for these CPUs, by the lower bound of each power of two in nanoseconds.
-    fn waits(&self, _: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
+    /// Number of waits for all CPUs, by the lower bound of each power of two in nanoseconds.
+    fn waits(&self) -> Maybe<BTreeMap<u64, u64>> {
         Err(Missing::because("only the BPF rung observes waits"))
+    }
+
+    /// The map in which the programs note when tasks ran, for the samplers.
+    fn task_spans(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Sets which processes become members from now on.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nix::unistd::{SysconfVar, sysconf};
+use record::clock::{Clock as _, Monotonic};
 use record::memory::MachineMemory;
 use record::missing::{Maybe, Missing};
 
@@ -15,7 +16,8 @@ use crate::pressure;
 pub(super) struct Machine {
     levels: Levels,
     counters: Counters,
-    pressure_ns: Maybe<u64>,
+    /// Time under pressure since boot, with the time of the reading.
+    pressure: Maybe<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +58,11 @@ impl Machine {
             .ok_or_else(|| Missing::because("/proc/meminfo has no MemAvailable (Linux 3.14 has it)"))?;
         let counters = counters(&text("proc/vmstat")?)
             .ok_or_else(|| Missing::because("/proc/vmstat counts no page faults"))?;
-        Ok(Self { levels, counters, pressure_ns: pressure::some_ns(root, "memory") })
+        let pressure = pressure::some_ns(root, "memory").map(|ns| (Monotonic.now_ns(), ns));
+        Ok(Self { levels, counters, pressure })
     }
 
-    pub(super) fn since(&self, before: &Self, interval_ns: u64) -> MachineMemory {
+    pub(super) fn since(&self, before: &Self) -> MachineMemory {
         let page = sysconf(SysconfVar::PAGE_SIZE)
             .ok()
             .flatten()
@@ -68,8 +71,6 @@ impl Machine {
         let (now, then) = (&self.counters, &before.counters);
         let came = |of: fn(&Counters) -> u64| of(now).saturating_sub(of(then));
         let kills = now.oom_kills.clone().and_then(|n| Ok(n.saturating_sub(then.oom_kills.clone()?)));
-        let stalled =
-            self.pressure_ns.clone().and_then(|n| Ok(n.saturating_sub(before.pressure_ns.clone()?)));
         let major_faults = came(|c| c.major_faults);
         MachineMemory {
             total_bytes: self.levels.total,
@@ -90,7 +91,7 @@ impl Machine {
             swapped_in_bytes: page * came(|c| c.swapped_in),
             swapped_out_bytes: page * came(|c| c.swapped_out),
             oom_kills: kills,
-            pressure_some_ratio: stalled.map(|ns| ns as f64 / interval_ns.max(1) as f64),
+            pressure_some_ratio: pressure::ratio(&before.pressure, &self.pressure),
         }
     }
 }
@@ -161,18 +162,29 @@ mod tests {
         assert_eq!(counters(&old).unwrap().reclaimed, 8);
     }
 
-    #[test]
-    fn a_major_fault_is_no_minor_one() {
-        let machine = |vmstat: &str, available| Machine {
+    fn machine(vmstat: &str, available: u64, pressure: (u64, u64)) -> Machine {
+        Machine {
             levels: Levels { total: 100, available, free: 1, swap_total: 10, swap_free: 4 },
             counters: counters(vmstat).unwrap(),
-            pressure_ns: Ok(0),
-        };
+            pressure: Ok(pressure),
+        }
+    }
+
+    /// Some thread always waited for 665,001 ns, in which the kernel's total grew by 666 us.
+    #[test]
+    fn pressure_all_the_time_is_at_most_all_the_time() {
+        let seen = machine(VMSTAT, 60, (665_001, 766_000)).since(&machine(VMSTAT, 60, (0, 100_000)));
+        assert_eq!(seen.pressure_some_ratio, Ok(1.0));
+    }
+
+    #[test]
+    fn a_major_fault_is_no_minor_one() {
         let after = machine(
             &VMSTAT.replace("pgfault 1000", "pgfault 1500").replace("pgmajfault 10", "pgmajfault 30"),
             60,
+            (1_000, 0),
         );
-        let seen = after.since(&machine(VMSTAT, 75), 1_000);
+        let seen = after.since(&machine(VMSTAT, 75, (0, 0)));
         assert_eq!((seen.minor_faults, seen.major_faults), (480, 20));
         assert_eq!((seen.available_change_bytes, seen.swap_used_bytes), (-15, 6));
         assert_eq!(seen.reclaimed_bytes, 0);

@@ -111,7 +111,7 @@ impl Edge {
 
 fn interval(before: &Edge, after: &Edge) -> MemoryInterval {
     let machine = match (&before.machine, &after.machine) {
-        (Ok(before_it), Ok(it)) => Ok(it.since(before_it, after.at_ns.saturating_sub(before.at_ns))),
+        (Ok(before_it), Ok(it)) => Ok(it.since(before_it)),
         (Err(why), _) | (_, Err(why)) => Err(why.clone()),
     };
     let is_same = |pid: &u32, seen: &ProcessCounters| {

@@ -40,6 +40,11 @@ impl<T: Copy> PerCpu<T> {
         // SAFETY: within the mapping, as just compared.
         (number < self.count).then(|| unsafe { self.first.as_ptr().add(number) })
     }
+
+    /// Addresses of all CPUs' values, of those that are offline too.
+    pub(crate) fn all(&self) -> impl Iterator<Item = *mut T> + '_ {
+        (0..).map_while(|cpu| self.of(cpu))
+    }
 }
 
 impl<T> Drop for PerCpu<T> {

@@ -30,7 +30,7 @@ mod skel {
 }
 
 const _: () = assert!(size_of::<cpu_ticks>() == 128);
-const _: () = assert!(size_of::<cpu>() == 960);
+const _: () = assert!(size_of::<cpu>() == 704);
 
 /// The samplers, attached; detached when dropped.
 pub(crate) struct Ticks {
@@ -44,15 +44,17 @@ pub(crate) struct Ticks {
 impl Ticks {
     /// Attaches the samplers, the phase-free one on each of the CPUs.
     ///
+    /// - `task_spans`: map in which another program notes when tasks ran.
+    ///
     /// # Errors
     ///
     /// A clause for people.
-    pub(crate) fn open(online: &BTreeSet<u32>) -> Result<Self, String> {
+    pub(crate) fn open(online: &BTreeSet<u32>, task_spans: BorrowedFd<'_>) -> Result<Self, String> {
         // Only x86 has the tracepoint at the end of the timer's interrupt.
         let possible = cpu_list::possible_count();
-        let loaded = Self::load(true, possible).or_else(|first| {
-            if kernel_traces("local_timer_exit") { Err(first) } else { Self::load(false, possible) }
-        });
+        let load = |sees_ends: bool| Self::load(sees_ends, possible, Some(task_spans));
+        let loaded = load(true)
+            .or_else(|first| if kernel_traces("local_timer_exit") { Err(first) } else { load(false) });
         let mut ticks = loaded.map_err(|e| format!("cannot observe ticks: {e}"))?;
         // The values of a CPU that cannot be sampled are missing with the reason.
         let go_on = |_, _| Ok(());
@@ -63,17 +65,21 @@ impl Ticks {
     }
 
     /// - `possible`: CPUs that there is room for.
-    fn load(sees_ends: bool, possible: u32) -> libbpf_rs::Result<Self> {
+    /// - `task_spans`: as in [`Self::open`]; without it, a new map.
+    fn load(sees_ends: bool, possible: u32, task_spans: Option<BorrowedFd<'_>>) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = TicksSkelBuilder::default().open(place)?;
         open.progs.on_tick_end.set_autoload(sees_ends);
         open.maps.cpus.set_max_entries(possible)?;
+        match task_spans {
+            Some(map) => open.maps.spans_of_tasks.reuse_fd(map)?,
+            None => open.maps.spans_of_tasks.set_max_entries(possible)?,
+        }
         let skel = open.load()?;
         let cpus = PerCpu::map(&skel.maps.cpus)?;
         let mut links = vec![
             skel.progs.on_tick.attach()?,
-            skel.progs.on_switch.attach()?,
             skel.progs.on_softirq_entry.attach()?,
             skel.progs.on_softirq_exit.attach()?,
         ];
@@ -106,16 +112,14 @@ impl Ticks {
         Tally { period_ns, cpus: slots.iter().map(|(cpu, at, t)| (*cpu, counts(*cpu, *at, t))).collect() }
     }
 
-    /// The programs that run at a context switch, at an interrupt or softirq, and at a timer; of these, the
-    /// first runs at each.
-    pub(crate) fn programs(&self) -> [Vec<BorrowedFd<'_>>; 3] {
+    /// The programs that run at an interrupt or softirq, and at a timer; of these, the first runs at each.
+    pub(crate) fn programs(&self) -> [Vec<BorrowedFd<'_>>; 2] {
         let p = &self.skel.progs;
         let of_interrupts =
             [&p.on_softirq_entry, &p.on_softirq_exit, &p.on_handler_entry, &p.on_handler_exit];
         let of_timers =
             [&p.on_tick, &p.on_sample].into_iter().chain(self.sees_ends.then_some(&p.on_tick_end));
         [
-            vec![p.on_switch.as_fd()],
             of_interrupts.into_iter().map(|program| program.as_fd()).collect(),
             of_timers.map(|program| program.as_fd()).collect(),
         ]
@@ -154,7 +158,7 @@ fn sample_period_ns(cpu: u32) -> u64 {
 /// Memory of the maps on a machine of that many CPUs, in bytes.
 #[cfg(test)]
 pub(crate) fn kernel_memory(possible: u32) -> libbpf_rs::Result<u64> {
-    let ticks = Ticks::load(false, possible)?;
+    let ticks = Ticks::load(false, possible, None)?;
     Ok(crate::program::kernel_bytes(&ticks.skel, possible))
 }
 

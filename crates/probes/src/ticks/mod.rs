@@ -30,6 +30,9 @@ pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
 /// Minimum share of the due samples: fewer say nothing about the time in between.
 const CAME_AT_LEAST: f64 = 0.5;
 
+/// Minimum number of ticks or samples that are due in an interval: of fewer, most depends on its edges.
+const DUE_MIN: f64 = 5.0;
+
 /// Counts of one CPU so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -52,9 +55,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Timers of any kind that expired on all CPUs.
-    pub(crate) fn timers(&self) -> u64 {
-        self.cpus.values().map(|counts| counts.timers).sum()
+    /// Timers of any kind that expired since `before`, on the CPUs of this tally.
+    pub(crate) fn timers_since(&self, before: &Self) -> u64 {
+        let earlier = |cpu: &u32| before.cpus.get(cpu).map_or(0, |counts| counts.timers);
+        self.cpus.iter().map(|(cpu, counts)| counts.timers.saturating_sub(earlier(cpu))).sum()
     }
 }
 
@@ -80,8 +84,10 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
         return Shares::missing(&Missing::because("the CPU was not online at both ends of the interval"));
     };
     let no_period = || Missing::because("no two consecutive ticks were observed yet");
-    let tick_ns = after.period_ns.ok_or_else(no_period);
     let wall_ns = a.at_ns.saturating_sub(b.at_ns) as f64;
+    let is_long = |tick_ns: u64| wall_ns >= DUE_MIN * tick_ns as f64;
+    let tick_ns = after.period_ns.ok_or_else(no_period);
+    let tick_ns = tick_ns.and_then(|ns| is_long(ns).then_some(ns).ok_or_else(|| too_short("ticks")));
     let grown = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1));
     // Both counts are read a moment apart: each tick that found something came.
     let share = |(came, found): (u64, u64), period_ns: u64| {
@@ -97,11 +103,18 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
     }
 }
 
+fn too_short(what: &str) -> Missing {
+    Missing::because(format!("too few {what} are due in so short a time"))
+}
+
 /// Share of the samples that came: the kernel delays some at any time, whatever runs then.
 fn sampled(before: Option<(u64, u64)>, after: Option<(u64, u64)>, wall_ns: f64) -> Maybe<f64> {
     let no_event = || Missing::because("no perf event could be opened on this CPU");
     let ((before, found_before), (after, found)) = before.zip(after).ok_or_else(no_event)?;
     let (came, due) = (after.saturating_sub(before) as f64, wall_ns / SAMPLE_PERIOD_NS as f64);
+    if due < DUE_MIN {
+        return Err(too_short("samples"));
+    }
     if came < due * CAME_AT_LEAST || came == 0.0 {
         return Err(Missing::because(format!("{came} of {due:.0} samples came")));
     }
@@ -139,6 +152,36 @@ mod tests {
         assert!((shares.before_tick.unwrap() - 0.25).abs() < 1e-9);
         assert!((shares.after_tick.unwrap() - 1.0).abs() < 1e-9);
         assert!((shares.out_of_phase.unwrap() - 0.5).abs() < 1e-3);
+    }
+
+    /// Ctrl-C 3 ms after an interval ended: the tick that came then is no 100 %, and of two samples one is no
+    /// half.
+    #[test]
+    fn an_interval_of_a_few_ticks_or_samples_has_no_shares() {
+        let short = |until_ns| {
+            let after = tally(until_ns, 11, Some(21), Some((502, 101)));
+            shares(1, &tally(0, 10, Some(20), Some((500, 100))), &after)
+        };
+        let found = short(3_000_000);
+        for share in [found.before_tick, found.after_tick, found.out_of_phase] {
+            assert!(share.as_ref().is_err_and(|why| why.reason.contains("so short a time")), "{share:?}");
+        }
+        assert_eq!(short(20_000_000).before_tick, Ok(0.2));
+        assert!(short(19_999_999).before_tick.is_err());
+    }
+
+    /// CPU 0 goes offline with its count: that of CPU 1 does not pay for it.
+    #[test]
+    fn timers_of_a_cpu_that_went_offline_are_not_taken_off_those_of_others() {
+        let of = |cpus: &[(u32, u64)]| Tally {
+            period_ns: None,
+            cpus: cpus
+                .iter()
+                .map(|(cpu, timers)| (*cpu, Counts { timers: *timers, ..Counts::default() }))
+                .collect(),
+        };
+        assert_eq!(of(&[(1, 150)]).timers_since(&of(&[(0, 900), (1, 100)])), 50);
+        assert_eq!(of(&[(1, 150), (2, 7)]).timers_since(&of(&[(1, 100)])), 57);
     }
 
     #[test]

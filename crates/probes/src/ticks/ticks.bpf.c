@@ -5,6 +5,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "spans.bpf.h"
 #include "ticks.h"
 #include "cpus.bpf.h"
 
@@ -41,19 +42,14 @@ static __always_inline bool is_sample(const struct cpu_ticks *t, const struct hr
 
 static __always_inline int begin(struct spans *s)
 {
-	__u32 i = ++s->number % SPANS;
-
-	s->ended_ns[i] = 0;
-	s->began_ns[i] = bpf_ktime_get_ns();
+	begin_span(s, bpf_ktime_get_ns());
 	return 0;
 }
 
 static __always_inline int end(struct spans *s)
 {
-	__u32 i = s->number % SPANS;
-
-	if (s->began_ns[i] != 0 && s->ended_ns[i] == 0)
-		s->ended_ns[i] = bpf_ktime_get_ns();
+	if (s->is_open)
+		end_span(s, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -75,30 +71,17 @@ static __always_inline bool was_in(const struct spans *s, __u64 due_ns, bool las
  * it, or behind several. So it counts for what ran when it was due. */
 static __always_inline void take_sample(struct cpu *cpu, __u64 due_ns)
 {
-	const struct spans *last = &cpu->tasks;
-	/* Before the first change, or where a kernel hid one, nothing is known but the present. */
-	bool unseen =
-		last->number == 0 || (!is_idle() && last->ended_ns[last->number % SPANS] != 0);
-	bool task = unseen ? !is_idle() : was_in(last, due_ns, !is_idle());
+	const struct spans *last = spans_of_tasks_here();
+	bool unseen, task;
 
+	if (!last)
+		return;
+	/* Before the first change, or where a kernel hid one, nothing is known but the present. */
+	unseen = last->number == 0 || (!is_idle() && !last->is_open);
+	task = unseen ? !is_idle() : was_in(last, due_ns, !is_idle());
 	cpu->ticks.samples++;
 	if (task || was_in(&cpu->softirqs, due_ns, true) || was_in(&cpu->handlers, due_ns, true))
 		cpu->ticks.sampled++;
-}
-
-SEC("raw_tp/sched_switch")
-int on_switch(struct bpf_raw_tracepoint_args *ctx)
-{
-	const struct task_struct *next = (const void *)ctx->args[2];
-	bool begins = is_idle();
-	struct cpu *cpu;
-
-	if (!begins && BPF_CORE_READ(next, pid) != 0)
-		return 0;
-	cpu = cpu_here();
-	if (!cpu)
-		return 0;
-	return begins ? begin(&cpu->tasks) : end(&cpu->tasks);
 }
 
 /* Before the tick's own work: who was running as it came. Samples are taken at their timer too: on

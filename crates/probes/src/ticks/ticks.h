@@ -2,12 +2,6 @@
 #ifndef TICKS_H
 #define TICKS_H
 
-enum {
-	/* A sample comes up to some 100 us late where a host has to wake the CPU up, and interrupts
-	 * may come every 10 us. */
-	SPANS = 16,
-};
-
 /* What one CPU's ticks and samples found since the programs were attached. Written by that CPU
  * alone, interrupts off, but for the event; read by others without a lock: each count by itself is
  * whole. */
@@ -27,22 +21,14 @@ struct cpu_ticks {
 };
 _Static_assert(sizeof(struct cpu_ticks) == 128, "bpf.rs expects 128 bytes: two cache lines");
 
-/* When a CPU last left idle for tasks, and when softirqs and handlers of interrupts last ran on it
- * while it was idle. None nests in its own kind. */
-struct spans {
-	__u64 number; /* of the present one; the last SPANS are kept */
-	__u64 began_ns[SPANS];
-	__u64 ended_ns[SPANS]; /* 0: it has not ended */
-};
-
-/* Everything of one CPU. */
+/* Everything of one CPU: spans are of softirqs and of handlers of interrupts that ran while it was
+ * idle. */
 struct cpu {
 	struct cpu_ticks ticks;
-	struct spans tasks;
 	struct spans softirqs;
 	struct spans handlers;
-	__u64 unused[5];
+	__u64 unused[4];
 };
-_Static_assert(sizeof(struct cpu) == 15 * 64, "bpf.rs expects 960 bytes: whole cache lines");
+_Static_assert(sizeof(struct cpu) == 11 * 64, "bpf.rs expects 704 bytes: whole cache lines");
 
 #endif

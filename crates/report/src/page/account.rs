@@ -102,9 +102,17 @@ fn blemish(trial: &Trial, run: &Run) -> Option<String> {
     .filter(|(n, _)| *n > 0)
     .map(|(n, what)| format!("{} events {what}", count(*n)))
     .chain(load.outages.iter().map(|o| format!("an outage of {}", span(o.for_s))))
-    .chain(run.cpu.iter().any(|c| !c.lost.is_empty()).then(|| "events of the CPU probe lost".to_owned()))
+    .chain(cpu_blemish(run).map(str::to_owned))
     .collect();
     (!told.is_empty()).then(|| format!("block {}, {}: {}", trial.block, named(&trial.levels), list(&told)))
+}
+
+fn cpu_blemish(run: &Run) -> Option<&'static str> {
+    if run.cpu.iter().any(|interval| interval.events_lost().next().is_some()) {
+        return Some("events of the CPU probe lost");
+    }
+    let is_hidden = run.cpu.iter().any(|interval| interval.switches_unseen() > 0);
+    is_hidden.then_some("context switches hidden from the CPU probe")
 }
 
 /// The section on the cost of the instruments and of the generator.

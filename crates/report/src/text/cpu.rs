@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::cpu::{CpuInterval, CpuSample, UNOWNED_NS, UNSURE_NS};
+use record::cpu::{CpuInterval, CpuSample, UNOWNED_NS};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
@@ -77,21 +77,28 @@ pub fn cpu_interval(
         paragraph(out, &imbalance(cpu, ns), 2, style)?;
     }
     came_and_went(out, interval, style)?;
-    let is_count = |reason: &str| ![UNSURE_NS, UNOWNED_NS].contains(&reason);
-    let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && is_count(reason));
-    let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
-    if !counts.is_empty() {
-        // Over all CPUs, with or without a row.
-        let unowned = interval.lost.get(UNOWNED_NS).map(|ns| latency(*ns as f64));
-        let unowned = unowned.map(|s| format!(", {s} busy, thread unknown")).unwrap_or_default();
-        let text = format!(
-            "lost: {}; busy or idle is off by up to {}{unowned}",
-            counts.join(", "),
-            off_by(interval)
-        );
+    if let Some(text) = doubt(interval) {
         paragraph(out, &text, 2, style)?;
     }
     if interval.from_ns <= start_ns { missing(out, interval, style) } else { Ok(()) }
+}
+
+/// The events that were lost, the switches that the kernel did not show, and the time that they leave
+/// uncertain, over all CPUs, with or without a row; `None` without any.
+fn doubt(interval: &CpuInterval) -> Option<String> {
+    let lost: Vec<String> =
+        interval.events_lost().map(|(reason, n)| format!("{} {reason}", count(n))).collect();
+    let lost = (!lost.is_empty()).then(|| format!("lost: {}", lost.join(", ")));
+    let unseen = interval.switches_unseen();
+    let noun = if unseen == 1 { "switch" } else { "switches" };
+    let unseen = (unseen > 0).then(|| format!("not shown by the kernel: {} {noun}", count(unseen)));
+    let causes: Vec<String> = lost.into_iter().chain(unseen).collect();
+    if causes.is_empty() {
+        return None;
+    }
+    let unowned = interval.lost.get(UNOWNED_NS).map(|ns| latency(*ns as f64));
+    let unowned = unowned.map(|s| format!(", {s} busy, thread unknown")).unwrap_or_default();
+    Some(format!("{}; busy or idle is off by up to {}{unowned}", causes.join("; "), off_by(interval)))
 }
 
 /// Upper bound of the time that the CPU accounts attribute to the wrong side.

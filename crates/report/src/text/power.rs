@@ -17,7 +17,10 @@ pub fn energy(out: &mut dyn Write, zones: &[EnergySample], style: Style) -> io::
         (Ok(watts), Ok(joules)) => {
             format!("{} {} W ({} J)", zone.zone, significant(*watts), significant(*joules))
         }
-        (Err(why), _) | (_, Err(why)) => format!("{} unknown ({why})", zone.zone),
+        (Err(why), Ok(joules)) => {
+            format!("{} {} J, power unknown ({why})", zone.zone, significant(*joules))
+        }
+        (_, Err(why)) => format!("{} unknown ({why})", zone.zone),
     };
     let zones: Vec<String> = zones.iter().map(one).collect();
     let text =

@@ -1,7 +1,9 @@
 //! The data set of a cache: fills it, and waits until its hits and evictions are steady.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use record::clock::{Clock as _, Monotonic};
 use record::load::{LoadSettings, PreparePolicy};
 use record::verdict::Check;
 
@@ -10,6 +12,7 @@ use crate::connection::{Answer, Failure, FailureClass, Keys};
 use crate::control::progress::Event;
 use crate::error::LoadError;
 use crate::net::{Parsed, Talk};
+use crate::schedule::clock::to_ns;
 use crate::schedule::random::Random;
 use crate::workload::kv::{GET, HIT, Kv, SET};
 use crate::workload::tables::{Cache, Cleaned, Prepared, data_set_error};
@@ -40,6 +43,12 @@ const WINDOWS: usize = 3;
 const APART_MAX: f64 = 0.02;
 /// Number of windows after which the cache counts as not steady.
 const WINDOWS_MAX: usize = 40;
+/// Longest wait for a steady cache. Ends with the first answer after it.
+const SETTLE_MAX: Duration = Duration::from_mins(5);
+/// Time after which the wait is reported.
+const QUIET_NS: u64 = 2_000_000_000;
+/// Time between two reports.
+const REPORT_EVERY_NS: u64 = 1_000_000_000;
 
 /// Hits and evictions of one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,7 +79,9 @@ impl<C: Codec> Cache for Filler<C> {
             }
             prepared = Prepared { found: 0, built: 1, rows: keys };
         }
-        let windows = self.settle(is_stopped).map_err(|f| failed("waiting for a steady cache", f))?;
+        let mut wait = Wait::from(Monotonic.now_ns());
+        let mut goes_on = || !is_stopped() && wait.goes_on(Monotonic.now_ns(), on_event);
+        let windows = self.settle(&mut goes_on).map_err(|f| failed("waiting for a steady cache", f))?;
         if is_stopped() {
             return Err(LoadError::Interrupted);
         }
@@ -180,16 +191,19 @@ impl<C: Codec> Filler<C> {
         Ok(done)
     }
 
-    /// Runs events of the mix until hits and evictions are steady, or until [`WINDOWS_MAX`] windows have
-    /// passed.
-    fn settle(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Vec<Window>, Failure> {
+    /// Runs events of the mix until hits and evictions are steady, until [`WINDOWS_MAX`] windows have passed,
+    /// or while `goes_on`.
+    fn settle(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<Vec<Window>, Failure> {
         let events = (self.kv.settings.keys / 4).clamp(WINDOW_MIN, WINDOW_MAX);
         let mut windows = Vec::new();
         let mut number = SETTLING;
         let mut before = counters(&self.codec, &mut self.talk)?.evictions;
-        while !is_steady(&windows) && windows.len() < WINDOWS_MAX && !is_stopped() {
+        while !is_steady(&windows) && windows.len() < WINDOWS_MAX {
             let (mut gets, mut hits) = (0u64, 0u64);
             for _ in 0..events {
+                if !goes_on() {
+                    return Ok(windows);
+                }
                 number += 1;
                 match self.talk.exchange_aside(Random::of(number, number)) {
                     Ok(Answer { operation: GET, keys: Some(Keys { found, missed }), .. }) => {
@@ -216,6 +230,29 @@ impl<C: Codec> Filler<C> {
     }
 }
 
+/// The wait for a steady cache.
+struct Wait {
+    from_ns: u64,
+    /// Time of the next report.
+    report_ns: u64,
+}
+
+impl Wait {
+    fn from(now_ns: u64) -> Self {
+        Self { from_ns: now_ns, report_ns: now_ns + QUIET_NS }
+    }
+
+    /// Whether the wait may go on; reports it now and then.
+    fn goes_on(&mut self, now_ns: u64, on_event: &dyn Fn(Event)) -> bool {
+        let waited_ns = now_ns.saturating_sub(self.from_ns);
+        if now_ns >= self.report_ns {
+            self.report_ns = now_ns + REPORT_EVERY_NS;
+            on_event(Event::Settling { waited: Duration::from_nanos(waited_ns), most: SETTLE_MAX });
+        }
+        waited_ns < to_ns(SETTLE_MAX)
+    }
+}
+
 /// Keys set between two progress reports.
 const STEP: u64 = 10_000;
 /// First event number of this phase: its random draws differ from those of the load's events.
@@ -236,8 +273,15 @@ fn is_steady(windows: &[Window]) -> bool {
 }
 
 fn steady_check(windows: &[Window]) -> Check {
-    let found = apart(windows).unwrap_or(1.0);
-    let last = windows.last().copied().unwrap_or(Window { hit_ratio: 0.0, evictions: 0.0 });
+    let Some((found, last)) = apart(windows).zip(windows.last()) else {
+        let text = format!(
+            "before the load, the cache answered so slowly that within {} min only {} of the {WINDOWS} windows were \
+             measured that show whether it is steady",
+            SETTLE_MAX.as_secs() / 60,
+            windows.len()
+        );
+        return Check { name: "cache-steady", ok: false, found: 1.0, limit: APART_MAX, text };
+    };
     let text = format!(
         "before the load, {:.2} % of the reads hit the cache and each event evicted {:.4} values; the last {WINDOWS} \
          of {} windows differed by {:.2} %, {:.2} % allowed",
@@ -256,6 +300,29 @@ mod tests {
 
     fn window(hit_ratio: f64, evictions: f64) -> Window {
         Window { hit_ratio, evictions }
+    }
+
+    #[test]
+    fn the_wait_for_a_steady_cache_is_reported_after_two_seconds_and_ends_after_five_minutes() {
+        let told = std::cell::RefCell::new(Vec::new());
+        let on_event = |event| match event {
+            Event::Settling { waited, most } => told.borrow_mut().push((waited, most)),
+            other => panic!("{other:?}"),
+        };
+        let (ms, second) = (1_000_000, 1_000_000_000);
+        let mut wait = Wait::from(7 * second);
+        // A cache that answers every 300 ms.
+        let mut now_ns = 7 * second;
+        while wait.goes_on(now_ns, &on_event) {
+            now_ns += 300 * ms;
+        }
+        assert_eq!(now_ns, (7 + 300) * second);
+        let told = told.into_inner();
+        let waited: Vec<u128> = told.iter().map(|(waited, _)| waited.as_millis()).collect();
+        assert_eq!(waited[..3], [2_100, 3_300, 4_500]);
+        assert!(told.iter().all(|(_, most)| *most == SETTLE_MAX) && told.len() > 200);
+        let check = steady_check(&[window(1.0, 0.0)]);
+        assert!(!check.ok && check.text.contains("within 5 min only 1 of the 3 windows"), "{}", check.text);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct Setup<'a> {
     pub(super) possible: u32,
     pub(super) tasks: Option<&'a Cores>,
     pub(super) waits: bool,
+    /// Whether the samplers run, which ask when a task ran.
+    pub(super) ticks: bool,
     /// Whether our own program walks over the tasks; needs Linux 6.7.
     pub(super) walks_itself: bool,
 }
@@ -37,7 +39,10 @@ pub(super) fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Setup<'
     open.maps.cpus.set_max_entries(wanted.possible)?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
     settings.with_wait_histogram = wanted.waits;
+    settings.with_spans = wanted.ticks;
     settings.reader_namespace = process_ids::namespace();
+    open.maps.spans_of_tasks.set_autocreate(wanted.ticks)?;
+    open.maps.spans_of_tasks.set_max_entries(wanted.possible)?;
     ask_for_tasks(open, wanted)
 }
 

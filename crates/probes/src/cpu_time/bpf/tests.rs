@@ -1,7 +1,11 @@
 //! The programs against each other, and a core with known schedules.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use super::super::books::between;
 use super::*;
@@ -19,7 +23,11 @@ fn root_all_programs_on_the_switch_tell_the_same() {
     let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
     let mut all = all.map(|hook| {
         let possible = cpu_list::possible_count();
-        Bpf::attach(hook, Setup { possible, tasks: tasks(hook), waits: false, walks_itself: false }).unwrap()
+        Bpf::attach(
+            hook,
+            Setup { possible, tasks: tasks(hook), waits: false, ticks: false, walks_itself: false },
+        )
+        .unwrap()
     });
     // The scheduler's clock is known from the first switch after the first closing on.
     for bpf in &mut all {
@@ -60,7 +68,177 @@ fn root_waits_that_the_kernel_does_not_stamp_are_missing_and_not_zero() {
     let is_missing =
         |wait: &Maybe<u64>| wait.as_ref().is_err_and(|why| why.reason.contains("CONFIG_SCHED_INFO"));
     assert!(tasks.iter().all(|task| is_missing(&task.wait_ns)), "{tasks:?}");
-    assert!(bpf.waits(&[here].into()).is_err());
+    assert!(bpf.waits().is_err());
+}
+
+/// The programs at each switch, without tasks; two CPUs that are online, of which this thread has the first.
+fn on_two_cpus() -> Option<(Bpf, [u32; 2])> {
+    if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+        eprintln!("skipped: needs root and a kernel with BTF");
+        return None;
+    }
+    let online: Vec<u32> = cpu_list::online(Path::new("/")).unwrap().into_iter().collect();
+    let &[here, there, ..] = &online[..] else {
+        eprintln!("skipped: needs two CPUs");
+        return None;
+    };
+    pin(here);
+    let possible = cpu_list::possible_count();
+    let wanted = Setup { possible, tasks: None, waits: false, ticks: false, walks_itself: false };
+    Some((Bpf::attach(Hook::Btf, wanted).unwrap(), [here, there]))
+}
+
+/// Moves this thread to a CPU.
+fn pin(cpu: u32) {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+}
+
+/// Closes the books of a CPU, and returns them.
+fn closed(bpf: &mut Bpf, cpu: u32) -> cpu_time {
+    bpf.run_closing(cpu).unwrap();
+    let place = bpf.place(cpu).unwrap();
+    // SAFETY: plain integers in memory that is mapped as long as `bpf` lives; only a closing writes them.
+    unsafe { ptr::read_volatile(&raw const (*place).closed) }
+}
+
+/// Makes the books of a CPU look as if the kernel had hidden every switch since the books were `then`.
+fn hide_switches_since(bpf: &Bpf, cpu: u32, then: &cpu_time) {
+    let place = bpf.cpus.of(cpu).unwrap();
+    // SAFETY: aligned words in memory that is mapped as long as `bpf` lives.
+    unsafe {
+        ptr::write_volatile(&raw mut (*place).books.running, then.running);
+        ptr::write_volatile(&raw mut (*place).books.came_task, then.came_task);
+        ptr::write_volatile(&raw mut (*place).books.came_sum_ns, then.came_sum_ns);
+        ptr::write_volatile(&raw mut (*place).books.since_ns, then.since_ns);
+    }
+}
+
+const MS: u64 = 1_000_000;
+/// Minimum number of rounds of ten in which the CPU idled, for a test that needs an idle CPU.
+const QUIET_MIN: usize = 3;
+
+/// On an idle machine, the conductor of a load sleeps and wakes up, the kernel shows this to no tracer, and
+/// the conductor closes the books. Its time on the CPU is known, so the idle time before is not in doubt. Of
+/// a load, 8.5 % of the time were.
+#[test]
+fn root_a_thread_that_came_on_unseen_leaves_no_more_doubt_at_a_closing_than_it_ran() {
+    let Some((mut bpf, [here, _])) = on_two_cpus() else { return };
+    // What cannot be read is 0, which is the id of an idle task.
+    let idle = 8;
+    for _ in 0..5 {
+        let before = closed(&mut bpf, here);
+        thread::sleep(Duration::from_millis(2));
+        let since_ns = Monotonic.now_ns() - 300 * MS;
+        hide_switches_since(&bpf, here, &cpu_time { running: idle, since_ns, ..before });
+        let after = closed(&mut bpf, here);
+        assert!(after.unseen > before.unseen, "{before:?} {after:?}");
+        let doubt_ns = after.unsure_ns - before.unsure_ns;
+        assert!(doubt_ns < 50 * MS, "{doubt_ns} ns of {before:?} {after:?}");
+        assert!(after.idle_ns - before.idle_ns > 250 * MS, "{before:?} {after:?}");
+    }
+}
+
+/// Starts a thread that spins on a CPU for a time, by order, and blocks in between; it reports each start.
+fn spinner() -> (mpsc::Sender<(u32, Duration)>, mpsc::Receiver<()>) {
+    let (order, orders) = mpsc::channel::<(u32, Duration)>();
+    let (tell, told) = mpsc::channel();
+    // It ends with its orders.
+    thread::spawn(move || {
+        for (cpu, spin) in orders {
+            pin(cpu);
+            tell.send(()).unwrap();
+            let until_ns = Monotonic.now_ns() + u64::try_from(spin.as_nanos()).unwrap();
+            while Monotonic.now_ns() < until_ns {}
+        }
+    });
+    (order, told)
+}
+
+/// The end of a stint was hidden, and the CPU idles. The thread ran for 20 ms since the books were closed
+/// last, unless it ran elsewhere since: then that is not known.
+#[test]
+fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_since() {
+    let Some((mut bpf, [here, there])) = on_two_cpus() else { return };
+    let (order, told) = spinner();
+    // Other threads may take the CPU from it: not every time. An idle CPU cannot be made.
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        closed(&mut bpf, there);
+        order.send((there, Duration::from_millis(30))).unwrap();
+        told.recv().unwrap();
+        thread::sleep(Duration::from_millis(10));
+        let spins = closed(&mut bpf, there);
+        thread::sleep(Duration::from_millis(200));
+        hide_switches_since(&bpf, there, &spins);
+        let after = closed(&mut bpf, there);
+        let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&spins)) / MS;
+        seen.push((grown(|c| c.busy_ns), grown(|c| c.unsure_ns), grown(|c| c.idle_ns)));
+        // It runs here, and then the same books are closed again.
+        order.send((here, Duration::from_millis(1))).unwrap();
+        told.recv().unwrap();
+        thread::sleep(Duration::from_millis(10));
+        hide_switches_since(&bpf, there, &spins);
+        let last = closed(&mut bpf, there);
+        let grown = |of: fn(&cpu_time) -> u64| (of(&last) - of(&after)) / MS;
+        assert!(grown(|c| c.idle_ns) < 150 || grown(|c| c.unsure_ns) > 150, "{after:?} {last:?}");
+    }
+    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 350).collect::<Vec<_>>();
+    let is_right = |(busy, doubt, _): &(u64, u64, u64)| (15..80).contains(busy) && *doubt < 40;
+    if quiet.len() < QUIET_MIN {
+        return eprintln!("skipped: other work kept the CPU from idling");
+    }
+    assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
+}
+
+/// The end of a stint was hidden, and the kernel shows that the same thread comes on again: for the
+/// scheduler, the last stint of the thread is then the new one, of no time. All of 20 ms were booked as idle,
+/// without doubt.
+#[test]
+fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
+    let Some((mut bpf, [_, there])) = on_two_cpus() else { return };
+    let (order, told) = spinner();
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        closed(&mut bpf, there);
+        order.send((there, Duration::from_millis(30))).unwrap();
+        told.recv().unwrap();
+        thread::sleep(Duration::from_millis(10));
+        let before = closed(&mut bpf, there);
+        thread::sleep(Duration::from_millis(100));
+        hide_switches_since(&bpf, there, &before);
+        order.send((there, Duration::from_millis(1))).unwrap();
+        told.recv().unwrap();
+        thread::sleep(Duration::from_millis(5));
+        let after = closed(&mut bpf, there);
+        let grown = |of: fn(&cpu_time) -> u64| (of(&after) - of(&before)) / MS;
+        seen.push((grown(|c| c.busy_ns), grown(|c| c.unsure_ns), grown(|c| c.idle_ns)));
+    }
+    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 140).collect::<Vec<_>>();
+    if quiet.len() < QUIET_MIN {
+        return eprintln!("skipped: other work kept the CPU from idling");
+    }
+    // Twice 20 ms: as they were, and as they were hidden.
+    let is_right = |(busy, doubt, _): &(u64, u64, u64)| (30..80).contains(busy) && (10..40).contains(doubt);
+    assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
+}
+
+/// A CPU goes offline: the waits that it counted are still part of the total, before and after.
+#[test]
+fn root_waits_of_a_cpu_that_is_offline_are_not_taken_off_those_of_others() {
+    if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+        return eprintln!("skipped: needs root and a kernel with BTF");
+    }
+    let offline = cpu_list::possible_count();
+    let wanted =
+        Setup { possible: offline + 1, tasks: None, waits: false, ticks: false, walks_itself: false };
+    let bpf = Bpf::attach(Hook::Btf, wanted).unwrap();
+    let place = bpf.cpus.of(offline).unwrap();
+    // SAFETY: an aligned word in memory that is mapped as long as `bpf` lives; no program runs on that CPU.
+    unsafe { ptr::write_volatile(&raw mut (*place).waits.histogram[5], 7) };
+    // No histogram is counted.
+    assert_eq!(bpf.waits(), Ok(BTreeMap::from([(32, 7)])));
 }
 
 /// The programs on a machine with one core of several CPUs, not attached; [`switch_at`] plays switches on
@@ -75,7 +253,7 @@ fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<c
     set_up(
         &mut open,
         Hook::WithTasks,
-        Setup { possible, tasks: Some(&cores), waits: false, walks_itself: false },
+        Setup { possible, tasks: Some(&cores), waits: false, ticks: false, walks_itself: false },
     )
     .unwrap();
     let skel = open.load().unwrap();
