@@ -21,6 +21,7 @@ mod chart;
 mod claim;
 mod finding;
 mod flame;
+mod functions;
 mod heat_map;
 mod html;
 mod markdown;

@@ -7,6 +7,7 @@ mod block_io;
 mod command;
 mod commands;
 mod cpu;
+mod functions;
 mod gates;
 mod history;
 mod hosts;

@@ -8,6 +8,7 @@ use record::bakeoff::{Bakeoff, Levels, Metric};
 use super::account::{observing, statement, went_wrong};
 use super::configuration::{configuration_summary, differences};
 use super::figures::{against_reference, cells, spectra};
+use super::functions::{self, Stacks};
 use super::gates;
 use super::lead::{lead, shows_all};
 use super::method::method;
@@ -26,6 +27,11 @@ use crate::words::{
 
 /// Lays out the page.
 pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
+    bakeoff_with(bakeoff, comparisons, &[])
+}
+
+/// Variant of [`bakeoff`] that also draws these stacks.
+pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stacks]) -> Page {
     let claim = claim(bakeoff, comparisons);
     let metric = claim.metric.or_else(|| comparisons.pairs.first().map(|p| p.metric));
     let sections = gates::section(comparisons)
@@ -36,6 +42,7 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let differing = differences(bakeoff, comparisons).rows.len();
     let folded = [
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
+        functions::folded(comparisons, stacks),
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
         noise::section(bakeoff)

@@ -8,6 +8,7 @@ mod command;
 mod commands;
 mod cpu;
 mod ending;
+mod functions;
 mod gates;
 mod history;
 mod hosts;
