@@ -73,9 +73,9 @@ fn plan(server: &Path, observe: &str) -> String {
 schema = 1
 title  = "A function with 20 % more to do"
 
-[factors.arm]
-values    = ["base", "more"]
-reference = "base"
+[factors.steps]
+values    = [60000, 72000]
+reference = 60000
 level     = "whole-plot"
 
 [design]
@@ -87,13 +87,9 @@ unix_socket = "{{scratch}}/s"
 threads     = 1
 
 [server]
-command = "{} {{scratch}}/s $STEPS"
+command = "{} {{scratch}}/s {{steps}}"
 ready   = "socket:{{scratch}}/s"
 user    = "root"
-[server.env.base]
-STEPS = "60000"
-[server.env.more]
-STEPS = "72000"
 
 [phases]
 warm-up = {{ min = "100ms" }}
@@ -141,7 +137,7 @@ fn root_a_function_with_a_fifth_more_to_do_is_named_on_the_page_and_nothing_else
     std::fs::write(&file, plan(&server, "instruments = [\"profile\"]")).unwrap();
     let ended = lab.run(&["run", file.to_str().unwrap(), "--beside-others"]);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
-    assert!(ended.out.contains("CPU time of the server's processes: more against base"), "{}", ended.out);
+    assert!(ended.out.contains("CPU time of the server's processes: steps=72000 against steps=60000"), "{}", ended.out);
     assert!(ended.out.contains("More time in `encode`"), "{}", ended.out);
 
     let document = lab.json(&["runs", "show", "latest"]);
