@@ -12,6 +12,7 @@ mod cell;
 mod chance;
 pub mod change_point;
 pub mod commands;
+pub mod concurrency;
 mod contest;
 pub mod cycles;
 mod fallen_out;

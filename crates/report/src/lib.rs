@@ -19,6 +19,7 @@ pub mod text;
 mod answer;
 mod chart;
 mod claim;
+mod concurrency;
 mod finding;
 mod flame;
 mod functions;

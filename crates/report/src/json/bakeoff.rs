@@ -52,9 +52,17 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         let of = |of: &analysis::sequential::Dropped| json!({"arm": of.arm, "after_block": of.after_block, "metric": of.metric.word()});
         document["dropped"] = comparisons.dropped.iter().map(of).collect();
     }
+    put_scaling(&mut document, bakeoff, comparisons);
     put_profiles(&mut document, comparisons);
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
     document
+}
+
+/// Adds the scaling laws, if a factor sets the number of workers.
+fn put_scaling(document: &mut Value, bakeoff: &Bakeoff, comparisons: &Comparisons) {
+    if let Some(scaling) = super::concurrency::scaling(bakeoff, comparisons) {
+        document["scaling"] = scaling;
+    }
 }
 
 /// Adds the functions behind the differences, if trials have profiles.

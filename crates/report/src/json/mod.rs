@@ -6,6 +6,7 @@ mod bakeoff;
 mod block_io;
 mod command;
 mod commands;
+mod concurrency;
 mod cpu;
 mod functions;
 mod gates;

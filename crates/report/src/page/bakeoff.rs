@@ -6,6 +6,7 @@ use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric};
 
 use super::account::{observing, statement, went_wrong};
+use super::concurrency;
 use super::configuration::{configuration_summary, differences};
 use super::figures::{against_reference, cells, spectra};
 use super::functions::{self, Stacks};
@@ -42,6 +43,7 @@ pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stac
     let differing = differences(bakeoff, comparisons).rows.len();
     let folded = [
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
+        concurrency::folded(bakeoff, comparisons),
         functions::folded(comparisons, stacks),
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory and energy of every cell")),

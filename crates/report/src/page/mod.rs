@@ -3,6 +3,7 @@
 mod account;
 mod bakeoff;
 mod commands;
+mod concurrency;
 mod configuration;
 mod cpus;
 mod disclosure;
