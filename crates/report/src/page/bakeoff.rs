@@ -8,7 +8,7 @@ use record::bakeoff::{Bakeoff, Levels, Metric};
 use super::account::{observing, statement, went_wrong};
 use super::concurrency;
 use super::configuration::{configuration_summary, differences};
-use super::figures::{against_reference, cells, spectra};
+use super::figures::{against_reference, cells, numeric_factor, spectra};
 use super::functions::{self, Stacks};
 use super::gates;
 use super::lead::{lead, shows_all};
@@ -340,6 +340,11 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons, leading: Option<Metric>)
     judged.dedup();
     judged.retain(|metric| leading != Some(*metric) || !shows_all(comparisons, *metric));
     blocks.extend(cells(comparisons, bakeoff, Metric::Throughput).into_iter().map(Block::Figure));
+    let mut loads = bakeoff.sealed().filter_map(|(_, run)| run.load.as_ref()).peekable();
+    // All configurations get the same rates: their response times are compared at equal load.
+    if loads.peek().is_some() && loads.all(|load| load.response.is_ok()) && numeric_factor(bakeoff, comparisons).is_some() {
+        blocks.extend(cells(comparisons, bakeoff, Metric::P99).into_iter().map(Block::Figure));
+    }
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));
     let cpu = cells(comparisons, bakeoff, Metric::CpuPerEvent);
     if cpu.is_empty() {
