@@ -294,8 +294,8 @@ impl<'a> Draft<'a> {
         let uneven = || match [b.lost(a, until), a.lost(b, until)] {
             [0, 0] => unevenly_redone((redone(a), redone(b)), (all(a), all(b))),
             [only_a, only_b] => Some(Missing::because(format!(
-                "unevenly lost profiles: {} has one of the configuration only, {} one of the reference only; the \
-                 remaining blocks may be biased",
+                "unevenly lost profiles: in {} only the configuration has one, in {} only the reference; the remaining \
+                 blocks may be biased",
                 plural(only_a as u64, "block"),
                 plural(only_b as u64, "block")
             ))),
@@ -367,7 +367,7 @@ impl<'a> Draft<'a> {
     }
 
     fn facts(&self, side: usize) -> SideFacts {
-        let taken = || self.blocks.iter().map(|sides| sides[side]);
+        let taken = || self.blocks.iter().map(move |sides| sides[side]);
         let whole_ns = taken().map(|taken| taken.whole.ns as f64).sum::<f64>().max(1.0);
         let share = |of: fn(&Taken) -> u64| taken().map(|taken| of(taken) as f64).sum::<f64>() / whole_ns;
         SideFacts {

@@ -167,7 +167,7 @@ fn nothing_is_claimed_before_the_end_from_too_few_blocks_or_from_a_selection() {
     assert_eq!(claims(&bakeoff, &|block, _, _| block % 2 == 0), (0, 4, None));
     let (clear, blocks, why) = claims(&bakeoff, &|block, is_wal, _| block != 3 || !is_wal);
     assert_eq!((clear, blocks), (0, 7));
-    assert!(why.unwrap().contains("0 blocks has one of the configuration only, 1 block one of the reference only"));
+    assert!(why.unwrap().contains("in 0 blocks only the configuration has one, in 1 block only the reference"));
     let (clear, _, why) = claims(&bakeoff, &|block, _, taken| {
         taken.of = if block == 2 { UsedBy::Machine } else { UsedBy::Server };
         true

@@ -100,9 +100,9 @@ fn the_page_has_a_table_with_intervals_and_a_picture_in_the_colors_of_the_differ
     let page = html("parse", &|_, _| {});
     let section = section(&page);
     assert!(section.contains("<details class=\"folded\">"), "{section}");
-    // 2,000 ms more of 7,300 ms.
-    assert!(section.contains("encode +27.4 pp"), "{section}");
-    assert!(section.contains("More time in `encode` +27.4 pp [+2"), "{section}");
+    // 2,000 ms more of 7,300 to 7,334 ms.
+    assert!(section.contains("encode +27.3 pp"), "{section}");
+    assert!(section.contains("More time in `encode` +27.3 pp [+2"), "{section}");
     assert!(section.contains("Less time in `old_path`"), "{section}");
     assert_eq!(section.matches("<g class=\"flame\">").count(), 2, "for wide and narrow pages");
     // Time of an event: 6,000 ms of 9,000 events in six blocks; the stacks are those of one block.
@@ -129,10 +129,11 @@ fn text_and_document_name_the_functions_with_intervals_and_samples() {
     let wide = printed(&bakeoff, &comparisons, 120);
     assert!(wide.contains("CPU time of the server's processes: wal against delete"), "{wide}");
     let row = wide.lines().find(|line| line.starts_with("encode")).expect("a row");
-    for words in ["669 us", "446 us", "+27.4 pp", "[+", "36,", "24,", "more"] {
+    for words in ["668 us", "446 us", "+27.3 pp", "[+", "36,", "24,", "more"] {
         assert!(row.contains(words), "{words}: {row}");
     }
-    assert!(wide.contains("Blocks are the unit, not samples."), "{wide}");
+    let words = wide.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Blocks are the unit, not samples."), "{wide}");
     for width in [40, 80] {
         let narrow = printed(&bakeoff, &comparisons, width);
         let longest = narrow.lines().map(|line| line.chars().count()).max();
@@ -163,7 +164,7 @@ fn doubts_losses_and_refusals_are_beside_the_table() {
     for told in [section(&page).replace('\u{a0}', " "), text] {
         assert!(told.contains("wal: 25.0 % of the time is in code without symbols"), "{told}");
         assert!(told.contains("wal: 420 samples lost; the intervals include them in proportion"), "{told}");
-        assert!(!told.contains("delete: "), "{told}");
+        assert_eq!(told.matches("without symbols").count() + told.matches("samples lost").count(), 2, "{told}");
     }
     let mixed = |is_more: bool, taken: &mut RunProfile| taken.of = if is_more { UsedBy::Machine } else { UsedBy::Server };
     let (bakeoff, comparisons, _) = profiled("parse", &mixed);

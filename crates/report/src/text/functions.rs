@@ -6,7 +6,7 @@ use analysis::functions::{FunctionDifference, Functions};
 use analysis::{Comparisons, Verdict};
 
 use super::table::{Align, Table};
-use super::{Style, Tint, paragraph, tinted};
+use super::{Style, Tint, paragraph};
 use crate::functions::{
     caveats, change, interval, left_out, method, name, samples, sentence, share_of_time, sides, subject, verdict,
 };
@@ -35,7 +35,7 @@ pub(super) fn functions(out: &mut dyn Write, comparisons: &Comparisons, style: S
     }
     for pair in order.iter().take(PAIRS).map(|i| &profiled.pairs[*i]) {
         let title = format!("{}: {}", capital(&subject(pair)), sides(pair, &names));
-        writeln!(out, "{}", tinted(&title, Tint::Strong, style))?;
+        paragraph(out, &title, 2, style)?;
         table(pair).write(out, style)?;
         paragraph(out, &sentence(pair), 0, style)?;
         for line in caveats(pair, &names) {
