@@ -71,7 +71,7 @@ fn row(step: &Step) -> Vec<Words> {
     let or_dash = |value: record::missing::Maybe<String>| -> Words { value.unwrap_or_else(|_| "-".to_owned()).into() };
     let interval = step.throughput.clone().and_then(|(_, interval)| interval);
     vec![
-        significant(step.workers).into(),
+        step.workers.to_string().into(),
         or_dash(step.throughput.clone().map(|(x, _)| metric_value(Metric::Throughput, x))),
         or_dash(interval.map(|ends| {
             let (low, high) = metric_ends(Metric::Throughput, ends);
@@ -121,7 +121,7 @@ fn figure(of: &Concurrency, name: &str) -> Figure {
             x_kind: if high / low >= LOG_FROM { Kind::Log } else { Kind::Linear },
             y_kind: Kind::Linear,
             x_range: None,
-            x_ticks: of.steps.iter().map(|step| (step.workers, significant(step.workers))).collect(),
+            x_ticks: of.steps.iter().map(|step| (step.workers, step.workers.to_string())).collect(),
             y_label: tick_rate,
             series,
         }),
