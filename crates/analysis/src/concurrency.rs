@@ -174,7 +174,9 @@ fn one(
 ) -> Concurrency {
     let mut found: Vec<(f64, &Cell, Values)> = cells
         .iter()
-        .filter_map(|cell| Some((cell.levels[&factor.name].parse().ok()?, *cell, values(bakeoff, comparisons, cell))))
+        .filter_map(|cell| {
+            Some((cell.levels[&factor.name].parse().ok()?, *cell, values(bakeoff, comparisons, cell)))
+        })
         .filter(|(.., values): &(f64, &Cell, Values)| !values.throughput.is_empty())
         .collect();
     found.sort_by(|x, y| x.0.total_cmp(&y.0));
@@ -204,7 +206,9 @@ fn one(
         }
     };
     let evidence = match (found.first(), found.last()) {
-        (Some((.., first)), Some((.., last))) => Clue::ALL.iter().filter_map(|clue| evidence(*clue, first, last)).collect(),
+        (Some((.., first)), Some((.., last))) => {
+            Clue::ALL.iter().filter_map(|clue| evidence(*clue, first, last)).collect()
+        }
         _ => Vec::new(),
     };
     let part = |is_compared: bool| -> Levels {
@@ -261,8 +265,11 @@ fn evidence(clue: Clue, first: &Values, last: &Values) -> Option<Evidence> {
     let is_ratio = clue == Clue::CpuPerEvent;
     let scaled = |x: f64| if is_ratio { x.ln() } else { x };
     let plain = |x: f64| if is_ratio { x.exp() } else { x };
-    let both: Vec<(f64, f64)> =
-        first.of(clue).iter().filter_map(|(block, x)| Some((scaled(*x), scaled(*last.of(clue).get(block)?)))).collect();
+    let both: Vec<(f64, f64)> = first
+        .of(clue)
+        .iter()
+        .filter_map(|(block, x)| Some((scaled(*x), scaled(*last.of(clue).get(block)?))))
+        .collect();
     if both.is_empty() {
         return None;
     }

@@ -187,7 +187,8 @@ impl TrialProfiles {
             for levels in &conditions {
                 for a in compared.iter().filter(|a| *a != reference) {
                     let sides = [a, reference].map(|side| {
-                        let cell: Levels = side.iter().chain(levels).map(|(k, v)| (k.clone(), v.clone())).collect();
+                        let cell: Levels =
+                            side.iter().chain(levels).map(|(k, v)| (k.clone(), v.clone())).collect();
                         let taken = cells.get(&cell).cloned().unwrap_or_default();
                         Some(Side { taken, seen: seen.get(&cell)? })
                     });
@@ -264,9 +265,14 @@ impl Side<'_, '_> {
     /// Blocks in which the other side has a profile, and this one ended without.
     fn lost(&self, other: &Self, until: u32) -> usize {
         let has_ended = |block: &u32| {
-            self.seen.fell_out.contains(block) || self.seen.sealed.iter().any(|(trial, _)| trial.block == *block)
+            self.seen.fell_out.contains(block)
+                || self.seen.sealed.iter().any(|(trial, _)| trial.block == *block)
         };
-        other.taken.range(..=until).filter(|(block, _)| !self.taken.contains_key(block) && has_ended(block)).count()
+        other
+            .taken
+            .range(..=until)
+            .filter(|(block, _)| !self.taken.contains_key(block) && has_ended(block))
+            .count()
     }
 }
 
@@ -304,7 +310,9 @@ impl<'a> Draft<'a> {
             let mut all = blocks.iter().flatten().map(|taken| taken.of);
             let first = all.next()?;
             all.any(|of| of != first).then(|| {
-                Missing::because("some profiles are of the server's processes, others of all threads of the machine")
+                Missing::because(
+                    "some profiles are of the server's processes, others of all threads of the machine",
+                )
             })
         };
         let refused = dropped.map(after).or_else(uneven).or_else(mixed);
@@ -341,7 +349,18 @@ impl<'a> Draft<'a> {
         let of = self.blocks.first().map_or(UsedBy::Machine, |sides| sides[0].of);
         let [a, b, levels] = self.levels;
         let blocks = self.blocks.len();
-        Functions { kind: self.kind, of, a, b, levels, blocks, whole, functions: results, sides, refused: self.refused }
+        Functions {
+            kind: self.kind,
+            of,
+            a,
+            b,
+            levels,
+            blocks,
+            whole,
+            functions: results,
+            sides,
+            refused: self.refused,
+        }
     }
 
     fn result(&self, subject: Option<usize>, name: String, judged: Judged) -> FunctionDifference {
@@ -356,7 +375,8 @@ impl<'a> Draft<'a> {
             name,
             ns_per_event: [0, 1].map(|side| mean(&|sides| sides[side].ns_per_event(subject))),
             share: [0, 1].map(|side| {
-                let of = |sides: &[&Taken; 2]| sides[side].ns_per_event(subject) / sides[side].ns_per_event(None);
+                let of =
+                    |sides: &[&Taken; 2]| sides[side].ns_per_event(subject) / sides[side].ns_per_event(None);
                 Share::of(&self.blocks.iter().map(of).collect::<Vec<f64>>())
             }),
             samples: [0, 1].map(|side| self.blocks.iter().map(|sides| count(sides[side])).sum()),
@@ -398,7 +418,8 @@ fn tested(kind: ProfileKind, blocks: &[[&Taken; 2]]) -> Vec<usize> {
         ProfileKind::OnCpu => SAMPLES_MIN * 2.0 * blocks.len() as f64,
         ProfileKind::OffCpu => 0.0,
     };
-    let is_large = |(_, (ns, count)): &(usize, (f64, u64))| *ns >= SHARE_MIN * whole_ns && *count as f64 >= samples_min;
+    let is_large =
+        |(_, (ns, count)): &(usize, (f64, u64))| *ns >= SHARE_MIN * whole_ns && *count as f64 >= samples_min;
     sums.into_iter().filter(is_large).map(|(function, _)| function).collect()
 }
 

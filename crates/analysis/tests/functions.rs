@@ -123,7 +123,10 @@ fn the_function_that_takes_more_of_an_event_is_named_whatever_the_throughput() {
     assert!((encode.difference_ratio - estimate.ratio.ln()).abs() < 1e-12);
     assert!((encode.difference_ratio - truth).abs() < 0.02, "{}", encode.difference_ratio);
     let [a, b] = encode.share;
-    assert!((a.ratio - 480.0 / 1_080.8).abs() < 0.01 && (b.ratio - 400.0 / 1_000.8).abs() < 0.01, "{a:?} {b:?}");
+    assert!(
+        (a.ratio - 480.0 / 1_080.8).abs() < 0.01 && (b.ratio - 400.0 / 1_000.8).abs() < 0.01,
+        "{a:?} {b:?}"
+    );
     assert!(a.half.unwrap() < 0.02, "{a:?}");
     // The differences of all functions add up to that of the whole, but for those that are too small.
     let sum: f64 = pair.functions.iter().map(|f| f.difference_ratio).sum();
@@ -142,7 +145,8 @@ fn functions_of_equal_servers_are_told_apart_in_at_most_five_of_a_hundred_bakeof
     let runs = 400;
     let mut false_claims = 0;
     for seed in 0..runs {
-        let found = compared(&bakeoff, comparisons.clone(), (&work[..], &work[..]), 1_000 + seed, &|_, _, _| true);
+        let found =
+            compared(&bakeoff, comparisons.clone(), (&work[..], &work[..]), 1_000 + seed, &|_, _, _| true);
         let pair = only(&found);
         assert!(pair.functions.len() > 10, "{}", pair.functions.len());
         false_claims += u32::from(pair.clear().next().is_some());
@@ -167,7 +171,9 @@ fn nothing_is_claimed_before_the_end_from_too_few_blocks_or_from_a_selection() {
     assert_eq!(claims(&bakeoff, &|block, _, _| block % 2 == 0), (0, 4, None));
     let (clear, blocks, why) = claims(&bakeoff, &|block, is_wal, _| block != 3 || !is_wal);
     assert_eq!((clear, blocks), (0, 7));
-    assert!(why.unwrap().contains("in 0 blocks only the configuration has one, in 1 block only the reference"));
+    assert!(
+        why.unwrap().contains("in 0 blocks only the configuration has one, in 1 block only the reference")
+    );
     let (clear, _, why) = claims(&bakeoff, &|block, _, taken| {
         taken.of = if block == 2 { UsedBy::Machine } else { UsedBy::Server };
         true
@@ -178,7 +184,8 @@ fn nothing_is_claimed_before_the_end_from_too_few_blocks_or_from_a_selection() {
     assert_eq!(claims(&running, &|_, _, _| true), (0, 8, None));
     // Only sealed trials count.
     let mut invalid = bakeoff.clone();
-    let lost = invalid.trials.iter().find(|t| t.block == 5 && t.levels["journal_mode"] == "wal").unwrap().index;
+    let lost =
+        invalid.trials.iter().find(|t| t.block == 5 && t.levels["journal_mode"] == "wal").unwrap().index;
     for attempt in invalid.attempts.iter_mut().filter(|attempt| attempt.trial == lost) {
         attempt.state = TrialState::Invalid;
     }
@@ -226,7 +233,10 @@ fn profiles_that_cannot_be_compared_are_counted_with_the_reason() {
         true
     });
     assert_eq!(late.profiled.pairs, []);
-    assert_eq!(late.profiled.left_out, [("it is longer or shorter than the measured phase".to_owned(), 12)].into());
+    assert_eq!(
+        late.profiled.left_out,
+        [("it is longer or shorter than the measured phase".to_owned(), 12)].into()
+    );
     let idle = compared(&bakeoff, compare(&bakeoff), (BASE, BASE), 5, &|_, is_wal, taken| {
         if is_wal {
             taken.profile.stacks.clear();

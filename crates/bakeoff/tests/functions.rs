@@ -137,7 +137,11 @@ fn root_a_function_with_a_fifth_more_to_do_is_named_on_the_page_and_nothing_else
     std::fs::write(&file, plan(&server, "instruments = [\"profile\"]")).unwrap();
     let ended = lab.run(&["run", file.to_str().unwrap(), "--beside-others"]);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
-    assert!(ended.out.contains("CPU time of the server's processes: steps=72000 against steps=60000"), "{}", ended.out);
+    assert!(
+        ended.out.contains("CPU time of the server's processes: steps=72000 against steps=60000"),
+        "{}",
+        ended.out
+    );
     assert!(ended.out.contains("More time in `encode`"), "{}", ended.out);
 
     let document = lab.json(&["runs", "show", "latest"]);
@@ -151,14 +155,18 @@ fn root_a_function_with_a_fifth_more_to_do_is_named_on_the_page_and_nothing_else
     assert!((1.13..1.27).contains(&ratio), "{ratio}: {encode}");
     assert_ne!(function(pair, "parse")["time"], "more", "{pair}");
     let truth = 0.2 * ns("b_ns_per_event") / pair["whole"]["b_ns_per_event"].as_f64().unwrap();
-    let [low, high] = ["low_adjusted_ratio", "high_adjusted_ratio"].map(|name| encode[name].as_f64().unwrap());
+    let [low, high] =
+        ["low_adjusted_ratio", "high_adjusted_ratio"].map(|name| encode[name].as_f64().unwrap());
     assert!(low < truth && truth < high, "{truth}: {encode}");
 
     let page = lab.path("page.html");
     let ended = lab.run(&["report", "latest", "-o", page.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let html = std::fs::read_to_string(&page).unwrap();
-    assert!(html.contains("id=\"functions\"") && html.contains("an event, reference"), "the page has no picture");
+    assert!(
+        html.contains("id=\"functions\"") && html.contains("an event, reference"),
+        "the page has no picture"
+    );
     assert!(html.len() < 1_500_000, "{}", html.len());
     let verified = lab.run(&["report", "--verify", page.to_str().unwrap()]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
@@ -185,7 +193,8 @@ fn root_the_control_arm_has_no_profiles_and_the_rest_is_too_few_for_a_claim() {
     let lab = Lab::new();
     let Some(server) = server(&lab) else { return };
     let file = lab.path("plan.toml");
-    let text = plan(&server, "instruments = [\"profile\"]\ncontrol_arm = true").replace("\"2s\"", "\"500ms\"");
+    let text =
+        plan(&server, "instruments = [\"profile\"]\ncontrol_arm = true").replace("\"2s\"", "\"500ms\"");
     std::fs::write(&file, text).unwrap();
     let ended = lab.run(&["run", file.to_str().unwrap(), "--beside-others", "--json"]);
     let document: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}", ended.err));

@@ -43,7 +43,8 @@ fn causes(of: &Concurrency) -> Vec<String> {
     )];
     let grew = |which: Clue| clue(of, which).filter(|evidence| evidence.grew());
     if let Some(cpu) = grew(Clue::CpuPerEvent) {
-        let interval = cpu.interval.as_ref().map_or(String::new(), |(low, high)| change_interval(*low, *high));
+        let interval =
+            cpu.interval.as_ref().map_or(String::new(), |(low, high)| change_interval(*low, *high));
         told.push(format!("An event takes {} {interval} CPU time there.", change(cpu.change)));
     }
     if let Some(locks) = grew(Clue::LockCpu) {

@@ -116,7 +116,10 @@ pub(crate) fn caveats(pair: &Functions, names: &Names) -> Vec<String> {
         add(of.without_callers_ratio, "has no callers: its code keeps no frame pointers");
         add(of.summed_ratio, "is of stacks that are stored as one sum; the intervals include it");
         if of.lost > 0 {
-            lines.push(format!("{name}: {} lost; the intervals include them in proportion", lost(pair, of.lost)));
+            lines.push(format!(
+                "{name}: {} lost; the intervals include them in proportion",
+                lost(pair, of.lost)
+            ));
         }
     }
     lines

@@ -109,7 +109,14 @@ fn the_page_has_a_table_with_intervals_and_a_picture_in_the_colors_of_the_differ
     assert!(section.contains("an event, reference"), "{section}");
     let fill = |name: &str| {
         let from = section.find(&format!("<title>{name}: ")).unwrap_or_else(|| panic!("{name} is drawn"));
-        section[from..].split("fill=\"").nth(1).expect("a color").split('"').next().expect("an end").to_owned()
+        section[from..]
+            .split("fill=\"")
+            .nth(1)
+            .expect("a color")
+            .split('"')
+            .next()
+            .expect("an end")
+            .to_owned()
     };
     assert_eq!(fill("encode"), "rgb(240,105,105)");
     assert!(!section.contains("<title>old_path"), "only the reference has it");
@@ -117,7 +124,10 @@ fn the_page_has_a_table_with_intervals_and_a_picture_in_the_colors_of_the_differ
         let (bakeoff, comparisons, stacks) = profiled("parse", &|_, _| {});
         render(&page::bakeoff_with(&bakeoff, &comparisons, &stacks), Form::Markdown)
     };
-    assert!(markdown.contains("Functions behind the differences") && markdown.contains("encode"), "{markdown}");
+    assert!(
+        markdown.contains("Functions behind the differences") && markdown.contains("encode"),
+        "{markdown}"
+    );
     let (bakeoff, ..) = profiled("parse", &|_, _| {});
     let without = render(&page::bakeoff(&bakeoff, &compare(&bakeoff)), Form::Html);
     assert!(!without.contains("id=\"functions\""), "a bake-off without profiles has no section");
@@ -143,8 +153,8 @@ fn text_and_document_name_the_functions_with_intervals_and_samples() {
     let pair = &document["profiles"]["pairs"][0];
     let first = &pair["functions"][0];
     assert_eq!((&first["function"], &first["time"]), (&"encode".into(), &"more".into()), "{document}");
-    let [low, difference, high] =
-        ["low_adjusted_ratio", "difference_ratio", "high_adjusted_ratio"].map(|name| first[name].as_f64().unwrap());
+    let [low, difference, high] = ["low_adjusted_ratio", "difference_ratio", "high_adjusted_ratio"]
+        .map(|name| first[name].as_f64().unwrap());
     assert!(low < difference && difference < high && (difference - 0.274).abs() < 0.001, "{first}");
     assert_eq!(pair["a_profiles"]["runs"].as_array().map(Vec::len), Some(6));
     assert!(pair["whole"]["function"].is_null() && pair["refused"].is_null(), "{pair}");
@@ -164,9 +174,15 @@ fn doubts_losses_and_refusals_are_beside_the_table() {
     for told in [section(&page).replace('\u{a0}', " "), text] {
         assert!(told.contains("wal: 25.0 % of the time is in code without symbols"), "{told}");
         assert!(told.contains("wal: 420 samples lost; the intervals include them in proportion"), "{told}");
-        assert_eq!(told.matches("without symbols").count() + told.matches("samples lost").count(), 2, "{told}");
+        assert_eq!(
+            told.matches("without symbols").count() + told.matches("samples lost").count(),
+            2,
+            "{told}"
+        );
     }
-    let mixed = |is_more: bool, taken: &mut RunProfile| taken.of = if is_more { UsedBy::Machine } else { UsedBy::Server };
+    let mixed = |is_more: bool, taken: &mut RunProfile| {
+        taken.of = if is_more { UsedBy::Machine } else { UsedBy::Server }
+    };
     let (bakeoff, comparisons, _) = profiled("parse", &mixed);
     let text = printed(&bakeoff, &comparisons, 120);
     assert!(text.contains("No claim: some profiles are of the server's processes"), "{text}");

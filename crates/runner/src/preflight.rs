@@ -195,8 +195,11 @@ impl Found {
 
     fn look_for_noise(&mut self) {
         for symptom in doctor::noisy() {
-            let costs: Vec<&str> =
-                symptom.costs.iter().map(|cost| cost.split_once(": ").map_or(cost.as_str(), |(_, cost)| cost)).collect();
+            let costs: Vec<&str> = symptom
+                .costs
+                .iter()
+                .map(|cost| cost.split_once(": ").map_or(cost.as_str(), |(_, cost)| cost))
+                .collect();
             let mend = symptom.mend.map_or(String::new(), |mend| format!(" ({mend})"));
             self.warning(format!("{}: {}{mend}", symptom.what, costs.join("; ")));
         }

@@ -199,7 +199,11 @@ fn slowed_by_heat(cpus: &Path) -> Option<u64> {
     let of_cpu = |folder: PathBuf| {
         let count = |name: &str| fs::read_to_string(folder.join("thermal_throttle").join(name)).ok();
         let counts = ["core_throttle_count", "package_throttle_count"].map(count);
-        counts.into_iter().flatten().filter_map(|text| text.trim().parse::<u64>().ok()).reduce(u64::saturating_add)
+        counts
+            .into_iter()
+            .flatten()
+            .filter_map(|text| text.trim().parse::<u64>().ok())
+            .reduce(u64::saturating_add)
     };
     let folders = fs::read_dir(cpus).ok()?.flatten().map(|entry| entry.path());
     folders.filter_map(of_cpu).reduce(u64::saturating_add)

@@ -342,7 +342,10 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons, leading: Option<Metric>)
     blocks.extend(cells(comparisons, bakeoff, Metric::Throughput).into_iter().map(Block::Figure));
     let mut loads = bakeoff.sealed().filter_map(|(_, run)| run.load.as_ref()).peekable();
     // All configurations get the same rates: their response times are compared at equal load.
-    if loads.peek().is_some() && loads.all(|load| load.response.is_ok()) && numeric_factor(bakeoff, comparisons).is_some() {
+    if loads.peek().is_some()
+        && loads.all(|load| load.response.is_ok())
+        && numeric_factor(bakeoff, comparisons).is_some()
+    {
         blocks.extend(cells(comparisons, bakeoff, Metric::P99).into_iter().map(Block::Figure));
     }
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));

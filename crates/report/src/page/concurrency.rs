@@ -68,7 +68,8 @@ fn table(of: &Concurrency, title: &str) -> Table {
 }
 
 fn row(step: &Step) -> Vec<Words> {
-    let or_dash = |value: record::missing::Maybe<String>| -> Words { value.unwrap_or_else(|_| "-".to_owned()).into() };
+    let or_dash =
+        |value: record::missing::Maybe<String>| -> Words { value.unwrap_or_else(|_| "-".to_owned()).into() };
     let interval = step.throughput.clone().and_then(|(_, interval)| interval);
     vec![
         step.workers.to_string().into(),
@@ -113,7 +114,9 @@ fn figure(of: &Concurrency, name: &str) -> Figure {
     let (low, high) = (of.steps[0].workers, of.steps[of.steps.len() - 1].workers);
     let title = format!("Throughput of {name} against {}", of.factor);
     Figure {
-        caption: "Dots are blocks, bars intervals over blocks; the second line is the fitted law with its band.".into(),
+        caption:
+            "Dots are blocks, bars intervals over blocks; the second line is the fitted law with its band."
+                .into(),
         description: format!("Throughput against {}; the numbers are in the table.", of.factor),
         drawing: lines(&Lines {
             x_title: &of.factor,

@@ -8,7 +8,8 @@ use record::profile::{ProfileKind, ProfileStack};
 use super::{Block, Figure, Folded, Section, Table, Tone, Words};
 use crate::flame::{PerEvent, difference_drawing};
 use crate::functions::{
-    caveats, change, interval, left_out, method, name, samples, sentence, share_of_time, sides, subject, verdict,
+    caveats, change, interval, left_out, method, name, samples, sentence, share_of_time, sides, subject,
+    verdict,
 };
 use crate::names::Names;
 use crate::number::latency;
@@ -128,7 +129,8 @@ fn tone(function: &FunctionDifference) -> Tone {
 fn figure(pair: &Functions, stacks: &[Vec<ProfileStack>; 2], names: &Names) -> Figure {
     let per_event = [0, 1].map(|side| PerEvent { stacks: &stacks[side], events: pair.sides[side].events });
     let [a, b] = [&pair.a, &pair.b].map(|levels| names.configuration(levels));
-    let mut data = Table::new("Functions of the figure", &["function", &format!("#{a}"), &format!("#{b}"), "#change"]);
+    let mut data =
+        Table::new("Functions of the figure", &["function", &format!("#{a}"), &format!("#{b}"), "#change"]);
     for f in pair.functions.iter().take(FUNCTIONS) {
         let [value, reference] = f.ns_per_event.map(latency);
         data.row([name(f), value, reference, change(f)].map(Words::from).to_vec());
@@ -140,7 +142,10 @@ fn figure(pair: &Functions, stacks: &[Vec<ProfileStack>; 2], names: &Names) -> F
              time there than in {b}; blue: less; full color from 10 % of all time on. Colors show means, without \
              intervals. Functions of {b} only are in the table."
         ),
-        description: format!("Stacks of functions of {a}, colored by their difference to {b}. {}", sentence(pair)),
+        description: format!(
+            "Stacks of functions of {a}, colored by their difference to {b}. {}",
+            sentence(pair)
+        ),
         drawing: difference_drawing(per_event[0], per_event[1]),
         data,
     }

@@ -8,7 +8,8 @@ use analysis::{Comparisons, Verdict};
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
 use crate::functions::{
-    caveats, change, interval, left_out, method, name, samples, sentence, share_of_time, sides, subject, verdict,
+    caveats, change, interval, left_out, method, name, samples, sentence, share_of_time, sides, subject,
+    verdict,
 };
 use crate::names::Names;
 use crate::number::latency;
@@ -67,7 +68,8 @@ fn table(pair: &Functions) -> Table {
         .column("interval", Align::Right, 1)
         .column("samples", Align::Right, 4)
         .column("time", Align::Left, 0);
-    let shown = pair.functions.iter().enumerate().filter(|(n, f)| *n < LARGEST || (*n < CLEAR && f.is_clear()));
+    let shown =
+        pair.functions.iter().enumerate().filter(|(n, f)| *n < LARGEST || (*n < CLEAR && f.is_clear()));
     for f in std::iter::once(&pair.whole).chain(shown.map(|(_, f)| f)) {
         let [value, reference] = f.ns_per_event.map(latency);
         let [share, of_reference] = f.share.map(share_of_time);
