@@ -94,11 +94,11 @@ impl Clue {
 pub struct Evidence {
     /// The quantity.
     pub clue: Clue,
-    /// Its mean with the fewest and with the most workers; of a ratio, the geometric mean.
+    /// Means with the fewest and with the most workers; of a ratio, the geometric mean.
     pub ends: (f64, f64),
     /// Ratio or difference: the mean over the blocks.
     pub change: f64,
-    /// Its interval over the blocks; all intervals of a configuration hold together at 95 %.
+    /// Interval over the blocks; all intervals of a configuration hold together at 95 %.
     pub interval: Maybe<(f64, f64)>,
 }
 

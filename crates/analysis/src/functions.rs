@@ -62,7 +62,7 @@ struct Taken {
     kind: ProfileKind,
     of: UsedBy,
     events: f64,
-    /// By the number of the function's name, in order.
+    /// Times, ordered by the number of the function's name.
     functions: Vec<(usize, Time)>,
     whole: Time,
     /// Time of the stacks that are stored as one sum: it may be of any function.

@@ -72,7 +72,10 @@ fn the_evidence_is_the_change_from_the_fewest_threads_to_the_most() {
     let (low, high) = cpu.interval.clone().unwrap();
     assert!(low < truth && truth < high && !cpu.grew(), "{cpu:?} is not {truth}");
     let busy = evidence("wal", Clue::Busy);
-    assert!((busy.ends.0 - 0.4).abs() < 0.05 && (busy.ends.1 - 0.97).abs() < 0.05 && busy.grew(), "{busy:?}");
+    // One of the sample's two CPUs is busy for 0.7 of that.
+    let truth = [0.4, 0.97].map(|busy| 0.85 * busy);
+    assert!((busy.ends.0 - truth[0]).abs() < 0.02 && (busy.ends.1 - truth[1]).abs() < 0.02, "{busy:?}");
+    assert!(busy.grew(), "{busy:?}");
     assert!(!of(&all, "wal").evidence.iter().any(|e| e.clue == Clue::LockCpu), "locks were not observed");
 }
 

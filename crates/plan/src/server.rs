@@ -131,7 +131,7 @@ impl MemoryLayout {
 /// Addresses of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressSpace {
-    /// By the system's setting, usually random for each process.
+    /// The system's setting, usually random for each process.
     Random,
     /// The same for each start of a program.
     Fixed,
@@ -140,7 +140,7 @@ pub enum AddressSpace {
 /// Transparent huge pages of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HugePages {
-    /// By the system's setting.
+    /// The system's setting.
     System,
     /// None.
     Never,

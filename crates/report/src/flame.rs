@@ -67,7 +67,7 @@ pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
         b.write(&mut body, height - MARGIN);
     }
     let title = title(profile.kind);
-    let legend = if before.is_some() { "; red grew in share, blue shrank" } else { "" };
+    let legend = if scale.before.is_some() { "; red grew in share, blue shrank" } else { "" };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" width=\"{WIDTH:.0}\" role=\"img\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n\

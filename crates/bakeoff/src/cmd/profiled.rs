@@ -28,7 +28,7 @@ pub(crate) fn compare(archive: &Archive, bakeoff: &Bakeoff) -> anyhow::Result<Co
 /// Stacks of the pairs that the page draws.
 pub(crate) fn stacks(archive: &Archive, comparisons: &Comparisons) -> anyhow::Result<Vec<Stacks>> {
     let profiled = &comparisons.profiled;
-    let of_pair = |pair: usize| {
+    let of_pair = |pair: usize| -> anyhow::Result<Stacks> {
         let Functions { kind, sides, .. } = &profiled.pairs[pair];
         let [a, b] = [&sides[0].runs, &sides[1].runs].map(|runs| summed(archive, runs, *kind));
         Ok(Stacks { pair, sides: [a?, b?] })
