@@ -55,7 +55,7 @@ fn profile(samples: &[(&str, u64)]) -> RunProfile {
 /// A profile of a trial: the time of all functions varies with the block and the trial, and the number of
 /// samples of each as that of independent events.
 fn drawn(run: &Run, work: &Work, slow: f64, chance: &mut ChaCha8Rng) -> RunProfile {
-    let events = run.load.as_ref().unwrap().achieved_per_s * 10.0;
+    let events = run.load.as_ref().expect("it is a load").achieved_per_s * 10.0;
     let trial = (0.01 * normal(chance)).exp();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of samples")]
     let mut samples = |(name, ns): &(&'static str, f64)| {
