@@ -16,7 +16,11 @@ pub(crate) fn compare(archive: &Archive, bakeoff: &Bakeoff) -> anyhow::Result<Co
     let mut profiles = TrialProfiles::default();
     for (trial, run) in bakeoff.sealed() {
         match archive.profiles(run.header.id) {
-            Ok(all) => all.iter().for_each(|taken| profiles.add(trial, run, taken)),
+            Ok(all) => {
+                for taken in &all {
+                    profiles.add(trial, run, taken);
+                }
+            }
             Err(error) if error.is_damage() => profiles.leave_out("its file is damaged"),
             Err(error) => return Err(error.into()),
         }
@@ -39,8 +43,10 @@ pub(crate) fn stacks(archive: &Archive, comparisons: &Comparisons) -> anyhow::Re
 fn summed(archive: &Archive, runs: &[RunId], kind: ProfileKind) -> anyhow::Result<Vec<ProfileStack>> {
     let mut sums = StackSums::default();
     for run in runs {
-        let of_kind = archive.profiles(*run)?.into_iter().find(|taken| taken.profile.kind == kind);
-        of_kind.into_iter().for_each(|taken| sums.add(taken.profile));
+        let mut all = archive.profiles(*run)?.into_iter();
+        if let Some(taken) = all.find(|taken| taken.profile.kind == kind) {
+            sums.add(taken.profile);
+        }
     }
     Ok(sums.into_stacks())
 }
