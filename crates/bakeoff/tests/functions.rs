@@ -112,16 +112,12 @@ fn server(lab: &Lab) -> Option<std::path::PathBuf> {
     std::fs::write(&source, SERVER).unwrap();
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-fno-omit-frame-pointer", "-o"]).arg(&program).arg(&source);
-    match (can, cc.status()) {
-        (true, Ok(status)) => {
-            assert!(status.success());
-            Some(program)
-        }
-        _ => {
-            eprintln!("skipped: needs root, BTF, control groups of version 2 and a C compiler");
-            None
-        }
+    if let (true, Ok(status)) = (can, cc.status()) {
+        assert!(status.success());
+        return Some(program);
     }
+    eprintln!("skipped: needs root, BTF, control groups of version 2 and a C compiler");
+    None
 }
 
 fn function<'a>(pair: &'a Value, name: &str) -> &'a Value {
