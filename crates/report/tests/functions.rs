@@ -146,7 +146,10 @@ fn text_and_document_name_the_functions_with_intervals_and_samples() {
     assert!(words.contains("Blocks are the unit, not samples."), "{wide}");
     for width in [40, 80] {
         let narrow = printed(&bakeoff, &comparisons, width);
-        let longest = narrow.lines().map(|line| line.chars().count()).max();
+        // The answer is one line, however narrow the terminal.
+        let mut lines: Vec<&str> = narrow.lines().collect();
+        lines.pop();
+        let longest = lines.iter().map(|line| line.chars().count()).max();
         assert!(longest <= Some(width) && narrow.contains("encode"), "{narrow}");
     }
     let document = json::run(&bakeoff, &comparisons);
