@@ -6,6 +6,7 @@ use record::missing::{Maybe, Missing};
 use crate::cell::{Cell, cells, is_loss, reference};
 use crate::contest::{Contest, Field, LeftOut, after, contests, is_over, judged};
 use crate::fallen_out::{FallenOut, fallen_out};
+use crate::functions::{Profiled, TrialProfiles};
 use crate::gate::{GateResult, gates};
 use crate::judge::{Estimate, Judged, Rules, Verdict, blocks_needed};
 use crate::metric::Value;
@@ -44,9 +45,20 @@ pub struct Comparisons {
     pub dropped: Vec<Dropped>,
     /// The server's CPU time per event without its background load, if the plan has several rates.
     pub slopes: Vec<Slope>,
+    /// The functions behind the differences; empty until [`Self::add_profiles`].
+    pub profiled: Profiled,
 }
 
 impl Comparisons {
+    /// Compares the profiles of the trials. A bake-off is read without them: they are added one after
+    /// another.
+    ///
+    /// The functions form a second family, with the alpha of that of the metrics.
+    pub fn add_profiles(&mut self, bakeoff: &Bakeoff, profiles: &TrialProfiles) {
+        let no_claim = self.exploratory || self.unfinished;
+        self.profiled = profiles.compared(bakeoff, &self.reference, (self.rules, no_claim), &self.dropped);
+    }
+
     /// The cells of one metric, in the plan's order.
     pub fn cells_of(&self, metric: Metric) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |c| c.metric == metric)
@@ -174,6 +186,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         exploratory,
         unfinished,
         cells,
+        profiled: Profiled::default(),
     }
 }
 

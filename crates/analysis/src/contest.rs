@@ -183,7 +183,7 @@ pub(crate) fn fail_unevenly(failed: (usize, usize), trials: (usize, usize)) -> b
 ///
 /// - `here`, `total`: repeated trials of either side in the condition, and those over all conditions, with
 ///   the abandoned ones.
-fn unevenly_redone(here: (usize, usize), total: (usize, usize)) -> Option<Missing> {
+pub(crate) fn unevenly_redone(here: (usize, usize), total: (usize, usize)) -> Option<Missing> {
     if here.0.abs_diff(here.1) > REDONE_MORE_MAX {
         return Some(Missing::because(format!(
             "unevenly repeated trials: in {} the configuration's failed first, in {} the reference's; \

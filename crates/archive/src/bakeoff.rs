@@ -63,7 +63,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Reads a bake-off with all its measurements, except profiles, which each run has for itself.
+    /// Reads a bake-off with all its measurements, except profiles: [`Self::profiles`] reads those of a run.
     ///
     /// A trial that began and has no end counts as abandoned, unless a process is measuring it: then it is
     /// not yet an attempt.

@@ -71,8 +71,12 @@ impl Archive {
         Ok(run)
     }
 
-    /// The profiles of a run; runs of earlier versions have none.
-    fn profiles(&self, id: RunId) -> Result<Vec<RunProfile>, ArchiveError> {
+    /// Reads the profiles of a run; runs of earlier versions have none.
+    ///
+    /// # Errors
+    ///
+    /// The run's manifest or its stacks are missing or damaged.
+    pub fn profiles(&self, id: RunId) -> Result<Vec<RunProfile>, ArchiveError> {
         let folder = self.tree.run(id);
         let Stored { manifest, .. } = read_manifest(&folder, id)?;
         let kinds = manifest.profiles.iter().map(ProfileForm::kind).collect::<Result<Vec<_>, _>>();

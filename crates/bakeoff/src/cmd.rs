@@ -33,6 +33,7 @@ mod plan_init;
 pub(crate) mod plan_pilot;
 pub(crate) mod prepare;
 pub(crate) mod profile;
+mod profiled;
 pub(crate) mod prove;
 #[cfg(feature = "serve")]
 pub(crate) mod queue;

@@ -20,7 +20,7 @@ use crate::parsed::{
 };
 use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
-use crate::server::{Command, Ready, Scheduler, StopSignal};
+use crate::server::{AddressSpace, Command, HugePages, Ready, Scheduler, StopSignal};
 use crate::slices::Slices;
 use crate::template::Templated;
 use crate::value::{boolean, bytes, duration, number, percent, quoted, scalar, text, whole};
@@ -198,6 +198,8 @@ impl<'a> Reader<'a> {
             user: self.take(s, "user", text),
             inherit_env: self.take(s, "inherit_env", boolean),
             nice: self.take(s, "nice", whole),
+            address_space: self.take(s, "address_space", AddressSpace::read),
+            huge_pages: self.take(s, "huge_pages", HugePages::read),
             cpu_max: self.take(s, "cpu_max", number),
             memory_max: self.take(s, "memory_max", bytes),
             env: self.environment(s),

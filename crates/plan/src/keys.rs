@@ -40,6 +40,12 @@ fn metrics() -> Vec<&'static str> {
 fn signals() -> Vec<&'static str> {
     vec!["SIGTERM", "SIGINT", "SIGQUIT"]
 }
+fn address_spaces() -> Vec<&'static str> {
+    vec!["random", "fixed"]
+}
+fn huge_pages() -> Vec<&'static str> {
+    vec!["system", "never"]
+}
 fn warmup_judges() -> Vec<&'static str> {
     vec!["throughput", "p99", "cpu-per-event", "rss"]
 }
@@ -211,6 +217,22 @@ pub(crate) const TABLES: &[Table] = &[
                 Need::Default("0"),
                 "5",
                 "nice value of the server; negative values need root",
+            ),
+            key(
+                "address_space",
+                word(address_spaces),
+                Need::Default("\"random\""),
+                "\"fixed\"",
+                "addresses of the server's code, stack and heap: random for each process, as the system has it, or the \
+                 same for each start of the same program",
+            ),
+            key(
+                "huge_pages",
+                word(huge_pages),
+                Need::Default("\"system\""),
+                "\"never\"",
+                "transparent huge pages of the server: by the system's setting, or none; pages that a program asks \
+                 for by mmap are not affected",
             ),
             key(
                 "cpu_max",

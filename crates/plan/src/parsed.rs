@@ -11,7 +11,7 @@ use crate::load::LoadKeys;
 use crate::matrix::Pattern;
 use crate::phases::When;
 use crate::reader::Resolved;
-use crate::server::{Command, Ready, Scheduler, StopSignal};
+use crate::server::{AddressSpace, Command, HugePages, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
 
 #[derive(Debug)]
@@ -85,6 +85,8 @@ pub(crate) struct ParsedServer {
     pub(crate) user: Option<Located<String>>,
     pub(crate) inherit_env: Option<Located<bool>>,
     pub(crate) nice: Option<Located<i32>>,
+    pub(crate) address_space: Option<Located<AddressSpace>>,
+    pub(crate) huge_pages: Option<Located<HugePages>>,
     pub(crate) cpu_max: Option<Located<f64>>,
     pub(crate) memory_max: Option<Located<u64>>,
     pub(crate) env: Vec<ParsedVariable>,

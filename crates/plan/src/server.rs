@@ -19,6 +19,7 @@ pub(crate) struct ServerPlan {
     /// CPUs of each instance.
     pub(crate) cpus: Option<Vec<Vec<u32>>>,
     pub(crate) nice: i32,
+    pub(crate) memory: MemoryLayout,
     pub(crate) cpu_max: Option<f64>,
     pub(crate) memory_max: Option<u64>,
     /// Texts of configuration files, by name.
@@ -58,6 +59,8 @@ pub struct ServerSpec {
     pub scheduler: Scheduler,
     /// Nice value.
     pub nice: i32,
+    /// Layout of its memory.
+    pub memory: MemoryLayout,
     /// Files to write into the folder of the instance: name and text.
     pub files: Vec<(String, String)>,
 }
@@ -111,6 +114,38 @@ pub enum Scheduler {
     RoundRobin(u8),
 }
 
+/// Layout of the memory of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryLayout {
+    /// Addresses of code, stack and heap.
+    pub address_space: AddressSpace,
+    /// Transparent huge pages.
+    pub huge_pages: HugePages,
+}
+
+impl MemoryLayout {
+    /// Layout that the system chooses.
+    pub const OF_SYSTEM: Self = Self { address_space: AddressSpace::Random, huge_pages: HugePages::System };
+}
+
+/// Addresses of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressSpace {
+    /// The system's setting, usually random for each process.
+    Random,
+    /// The same for each start of a program.
+    Fixed,
+}
+
+/// Transparent huge pages of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HugePages {
+    /// The system's setting.
+    System,
+    /// None.
+    Never,
+}
+
 impl ServerPlan {
     /// One instance of the server of one configuration.
     ///
@@ -133,6 +168,7 @@ impl ServerPlan {
             cpus: self.cpus.as_ref().and_then(|all| all.get(number as usize - 1).cloned()),
             scheduler: self.scheduler,
             nice: self.nice,
+            memory: self.memory,
             files: self.files.iter().map(|(name, text)| (name.clone(), text.of(levels, &scratch))).collect(),
         }
     }
@@ -170,6 +206,26 @@ impl StopSignal {
             "SIGTERM" => Some(Self::Term),
             "SIGINT" => Some(Self::Int),
             "SIGQUIT" => Some(Self::Quit),
+            _ => None,
+        }
+    }
+}
+
+impl AddressSpace {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        match text {
+            "random" => Some(Self::Random),
+            "fixed" => Some(Self::Fixed),
+            _ => None,
+        }
+    }
+}
+
+impl HugePages {
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        match text {
+            "system" => Some(Self::System),
+            "never" => Some(Self::Never),
             _ => None,
         }
     }

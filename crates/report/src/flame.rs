@@ -9,7 +9,7 @@ use record::profile::{Profile, ProfileKind, ProfileStack};
 
 use crate::chart::{Drawing, Svg};
 use crate::html::escape;
-use crate::number::{count, percent, span};
+use crate::number::{count, latency, percent, span};
 
 /// Writes a line for each stack: thread name and functions, outermost first, separated by semicolons, then a
 /// blank and a number: samples on-CPU, microseconds off-CPU. `flamegraph.pl`, speedscope and others read this
@@ -50,15 +50,16 @@ fn path_of(stack: &ProfileStack) -> impl Iterator<Item = &str> {
 /// - `before`: an earlier profile. Colors show which functions grew (red) or shrank (blue) in share of all
 ///   time since then; shapes are those of `profile`.
 pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
-    let root = Node::of(profile);
-    let scale = Scale {
-        width: WIDTH - 2.0 * MARGIN,
-        least: BOX_MIN,
-        total_ns: root.ns.max(1),
-        before: before.map(|profile| (Node::of(profile), profile.total_ns().max(1))),
-    };
+    let root = Node::of(&profile.stacks);
+    let total_ns = root.ns.max(1);
+    let before = before.map(|profile| {
+        let node = Node::of(&profile.stacks);
+        let per = [total_ns, node.ns.max(1)].map(|ns| ns as f64);
+        Before { node, per, whole: 1.0, unit: Unit::Share }
+    });
+    let scale = Scale { width: WIDTH - 2.0 * MARGIN, least: BOX_MIN, total_ns, before };
     let mut rows = Vec::new();
-    let old = scale.before.as_ref().map(|(node, _)| node);
+    let old = scale.before.as_ref().map(|before| &before.node);
     scale.draw(&root, "all", MARGIN, 0, old, &mut rows);
     let height = HEAD + height_of(&rows) + MARGIN;
     let mut body = String::new();
@@ -66,7 +67,7 @@ pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
         b.write(&mut body, height - MARGIN);
     }
     let title = title(profile.kind);
-    let legend = if before.is_some() { "; red grew in share, blue shrank" } else { "" };
+    let legend = if scale.before.is_some() { "; red grew in share, blue shrank" } else { "" };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" width=\"{WIDTH:.0}\" role=\"img\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n\
@@ -81,14 +82,36 @@ pub fn flame_graph(profile: &Profile, before: Option<&Profile>) -> String {
 /// A name may have 4 KiB, and another program chooses it: tooltips are cut, and the number of boxes is
 /// bounded.
 pub(crate) fn drawing(profile: &Profile) -> Drawing {
-    let root = Node::of(profile);
-    Drawing::of(|width| {
-        let scale = Scale { width, least: PAGE_BOX_MIN, total_ns: root.ns.max(1), before: None };
+    on_page(&Node::of(&profile.stacks), None, PAGE_BOXES_MAX)
+}
+
+/// Stacks, and the number of events that took their time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PerEvent<'a> {
+    pub(crate) stacks: &'a [ProfileStack],
+    pub(crate) events: f64,
+}
+
+/// Variant of [`drawing`] in the colors of the difference between two times of an event: shapes are those of
+/// `now`.
+pub(crate) fn difference_drawing(now: PerEvent<'_>, before: PerEvent<'_>) -> Drawing {
+    let node = Node::of(before.stacks);
+    let per = [now.events, before.events].map(|events| events.max(f64::MIN_POSITIVE));
+    let whole = (node.ns as f64 / per[1]).max(f64::MIN_POSITIVE);
+    let before = Before { node, per, whole, unit: Unit::Event };
+    on_page(&Node::of(now.stacks), Some(before), DIFFERENCE_BOXES_MAX)
+}
+
+fn on_page(root: &Node<'_>, before: Option<Before<'_>>, boxes_max: usize) -> Drawing {
+    let mut scale = Scale { width: 0.0, least: PAGE_BOX_MIN, total_ns: root.ns.max(1), before };
+    let mut draw = |width| {
+        scale.width = width;
         let mut rows = Vec::new();
-        scale.draw(&root, "all", 0.0, 0, None, &mut rows);
+        let old = scale.before.as_ref().map(|before| &before.node);
+        scale.draw(root, "all", 0.0, 0, old, &mut rows);
         // A function is not wider than its caller: no box loses the one that it stands on.
         rows.sort_by(|a, b| b.width.total_cmp(&a.width).then(a.depth.cmp(&b.depth)));
-        rows.truncate(PAGE_BOXES_MAX);
+        rows.truncate(boxes_max);
         let height = height_of(&rows);
         let mut body = "<g class=\"flame\">\n".to_owned();
         for b in &mut rows {
@@ -97,7 +120,8 @@ pub(crate) fn drawing(profile: &Profile) -> Drawing {
         }
         body.push_str("</g>\n");
         Svg { width, height, body }
-    })
+    };
+    Drawing { wide: draw(Drawing::WIDE), narrow: draw(Drawing::NARROW) }
 }
 
 /// The name of a flame graph.
@@ -157,6 +181,8 @@ const BOX_MIN: f64 = 0.4;
 const PAGE_BOX_MIN: f64 = 1.0;
 /// Most boxes on a page; the widest ones are drawn. Accessibility checkers take seconds for thousands.
 const PAGE_BOXES_MAX: usize = 500;
+/// Variant of [`PAGE_BOXES_MAX`] for differences, of which a page may have several.
+const DIFFERENCE_BOXES_MAX: usize = 250;
 /// Longest tooltip on a page, in letters.
 const TIP_LETTERS_MAX: usize = 160;
 
@@ -175,9 +201,9 @@ struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn of(profile: &'a Profile) -> Self {
+    fn of(stacks: &'a [ProfileStack]) -> Self {
         let mut root = Self::default();
-        for stack in &profile.stacks {
+        for stack in stacks {
             root.ns += stack.ns;
             let mut at = &mut root;
             for word in path_of(stack) {
@@ -196,7 +222,27 @@ struct Scale<'a> {
     /// Least width of a box.
     least: f64,
     total_ns: u64,
-    before: Option<(Node<'a>, u64)>,
+    before: Option<Before<'a>>,
+}
+
+/// The profile that another one is compared with.
+#[derive(Debug)]
+struct Before<'a> {
+    node: Node<'a>,
+    /// Divisors of the times, of the later profile and of this one.
+    per: [f64; 2],
+    /// Amount after the division that colors are relative to.
+    whole: f64,
+    unit: Unit,
+}
+
+/// Amounts after the division.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    /// Shares of all time.
+    Share,
+    /// Times of an event.
+    Event,
 }
 
 #[derive(Debug)]
@@ -227,10 +273,14 @@ impl Scale<'_> {
         let share = node.ns as f64 / self.total_ns as f64;
         let mut tip = format!("{name}: {}, {}", span(node.ns as f64 * 1e-9), percent(share));
         let mut fill = Ok(class_of(name, depth));
-        if let Some((_, total_ns)) = &self.before {
-            let was = before.map_or(0.0, |node| node.ns as f64 / *total_ns as f64);
-            let _ = write!(tip, ", before {}", percent(was));
-            fill = Err(color_of(share - was));
+        if let Some(Before { per, whole, unit, .. }) = &self.before {
+            let now = node.ns as f64 / per[0];
+            let was = before.map_or(0.0, |node| node.ns as f64 / per[1]);
+            let _ = match unit {
+                Unit::Share => write!(tip, ", before {}", percent(was)),
+                Unit::Event => write!(tip, "; {} an event, reference {}", latency(now), latency(was)),
+            };
+            fill = Err(color_of((now - was) / whole));
         }
         rows.push(Box { x, width, depth, name: name.to_owned(), tip, fill });
         let mut from = x;
@@ -253,7 +303,7 @@ fn class_of(name: &str, depth: usize) -> &'static str {
     USER[hash % USER.len()]
 }
 
-/// Red for growth, blue for shrinkage; full strength at 10 percentage points.
+/// Red for growth, blue for shrinkage; full strength at 10 % of the whole.
 fn color_of(difference: f64) -> String {
     let part = (difference.abs() / 0.1).min(1.0).sqrt();
     let pale = 235.0 - part * 130.0;
@@ -272,7 +322,7 @@ impl Box {
         let y = bottom - (self.depth + 1) as f64 * ROW;
         let fill = match &self.fill {
             Ok(class) => format!("class=\"{class}\""),
-            Err(color) => format!("style=\"fill:{color}\""),
+            Err(color) => format!("fill=\"{color}\""),
         };
         let _ = write!(
             body,

@@ -182,6 +182,13 @@ pub(crate) fn change_interval_beside(metric: Metric, limit: f64, low: f64, high:
     }
 }
 
+/// `+0.31 pp`: a difference in percentage points.
+///
+/// - `ratio`: e to the difference.
+pub(crate) fn point_change(ratio: f64) -> String {
+    points(1.0, ratio, Toward::Nearest)
+}
+
 /// A value of a metric, or a ratio of two, in documents and drawings: of a share, 1 plus it.
 pub(crate) fn plain(metric: Metric, value: f64) -> f64 {
     match metric.scale() {

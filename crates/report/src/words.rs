@@ -138,9 +138,11 @@ pub(crate) fn list(items: &[String]) -> String {
 }
 
 /// A cliff, in a sentence.
-pub(crate) fn cliff_sentence(cliff: &Cliff) -> String {
+///
+/// - `unit`: the things that are counted: `copies`.
+pub(crate) fn cliff_sentence(cliff: &Cliff, unit: &str) -> String {
     format!(
-        "CLIFF at {} copies: {} of the throughput is left at {}; any scalability law with its peak there \
+        "CLIFF at {} {unit}: {} of the throughput is left at {}; any scalability law with its peak there \
          leaves at least {}.",
         cliff.at,
         percent(cliff.left_ratio),
@@ -150,7 +152,9 @@ pub(crate) fn cliff_sentence(cliff: &Cliff) -> String {
 }
 
 /// The fitted laws, one sentence each.
-pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
+///
+/// - `unit`: the things that are counted: `copies`.
+pub(crate) fn law_sentence(scaling: &Scaling, unit: &str) -> Vec<String> {
     let mut told = Vec::new();
     match &scaling.chosen {
         Ok(law) => {
@@ -180,8 +184,8 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
             });
             match &scaling.peak {
                 Ok((at, (low, high))) => {
-                    let (low, high) = outward((*low, *high), |copies| format!("{copies:.0}"));
-                    told.push(format!("Its peak is at {at:.0} copies [{low}, {high}]."));
+                    let (low, high) = outward((*low, *high), |n| format!("{n:.0}"));
+                    told.push(format!("Its peak is at {at:.0} {unit} [{low}, {high}]."));
                 }
                 Err(missing) => told.push(format!("No peak: {missing}.")),
             }
@@ -196,9 +200,8 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
         );
     }
     if scaling.retrograde {
-        told.push(
-            "The largest number of copies does significantly less work than the best number.".to_owned(),
-        );
+        let less = "does significantly less work than the best number";
+        told.push(format!("The largest number of {unit} {less}."));
     }
     told
 }

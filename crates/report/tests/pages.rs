@@ -174,6 +174,17 @@ fn user_locks(k: u64) -> UserLockInterval {
     }
 }
 
+/// All configurations get the same offered rate: their latencies are compared at equal load.
+#[test]
+fn an_open_loop_has_its_latency_against_the_numeric_factor() {
+    let closed = Recipe { with_trouble: false, ..Recipe::journal() };
+    let open = Recipe { rate_per_s: Some(500.0), with_trouble: false, ..Recipe::journal() };
+    let has_figure = |bakeoff: &Bakeoff| {
+        html(&page::bakeoff(bakeoff, &compare(bakeoff))).contains("P99 latency against threads")
+    };
+    assert!(has_figure(&open.bake()) && !has_figure(&closed.bake()));
+}
+
 #[test]
 fn locks_have_a_section_each_with_the_top_lines_one_figure_and_what_was_lost() {
     let text = page("locked");

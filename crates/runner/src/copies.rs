@@ -259,10 +259,8 @@ impl Copies {
         let placement = Placement {
             cpus: bound.or(allowed),
             scheduler: self.plan.scheduler,
-            nice: 0,
-            account: None,
             group: self.confined.group.clone(),
-            folder: None,
+            ..Placement::ANYWHERE
         };
         Process::spawn(command, &placement)
     }

@@ -101,6 +101,11 @@ pub fn examine(archive: &Path) -> Vec<Symptom> {
     found
 }
 
+/// States of the machine that add noise to a measurement and can be mended.
+pub(crate) fn noisy() -> impl Iterator<Item = Symptom> {
+    [governor(), swap()].into_iter().filter(|symptom| symptom.mend.is_some())
+}
+
 /// Mounts the tracing file system if it is missing.
 ///
 /// # Errors

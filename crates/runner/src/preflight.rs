@@ -21,6 +21,7 @@ use record::limits::CpuLimits;
 
 use crate::account::{self, Account};
 use crate::control_group::ControlGroup;
+use crate::doctor;
 use crate::error::RunnerError;
 use crate::listener::Address;
 use crate::process::{Placement, Process};
@@ -88,6 +89,7 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
     found.look_at_scratch_name();
     found.look_at_limits(&Limits::of_self().cpu());
     found.look_for_quiet(Path::new("/"));
+    found.look_for_noise();
     let mut findings: Vec<Finding> = Vec::new();
     for finding in found.0 {
         if !findings.contains(&finding) {
@@ -188,6 +190,18 @@ impl Found {
     fn look_at_limits(&mut self, own: &CpuLimits) {
         if let Some(text) = own.warning() {
             self.warning(text);
+        }
+    }
+
+    fn look_for_noise(&mut self) {
+        for symptom in doctor::noisy() {
+            let costs: Vec<&str> = symptom
+                .costs
+                .iter()
+                .map(|cost| cost.split_once(": ").map_or(cost.as_str(), |(_, cost)| cost))
+                .collect();
+            let mend = symptom.mend.map_or(String::new(), |mend| format!(" ({mend})"));
+            self.warning(format!("{}: {}{mend}", symptom.what, costs.join("; ")));
         }
     }
 

@@ -16,7 +16,7 @@ use nix::sys::prctl::{set_no_new_privs, set_pdeathsig};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, fchdir, getpid, getppid, setgroups, setresgid, setresuid};
-use plan::Scheduler;
+use plan::{AddressSpace, HugePages, MemoryLayout, Scheduler};
 use probes::process_time;
 use record::clock::{Clock as _, Monotonic};
 
@@ -42,6 +42,7 @@ pub(crate) struct Placement {
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) scheduler: Scheduler,
     pub(crate) nice: i32,
+    pub(crate) memory: MemoryLayout,
     /// `None` for the user of this process.
     pub(crate) account: Option<Account>,
     /// Control group that it joins before all other setup.
@@ -53,8 +54,15 @@ pub(crate) struct Placement {
 
 impl Placement {
     /// Default placement of the system.
-    pub(crate) const ANYWHERE: Self =
-        Self { cpus: None, scheduler: Scheduler::Other, nice: 0, account: None, group: None, folder: None };
+    pub(crate) const ANYWHERE: Self = Self {
+        cpus: None,
+        scheduler: Scheduler::Other,
+        nice: 0,
+        memory: MemoryLayout::OF_SYSTEM,
+        account: None,
+        group: None,
+        folder: None,
+    };
 }
 
 /// Fields of `/proc/PID/stat`.
@@ -94,6 +102,7 @@ impl Process {
         command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
         let (scheduler, nice, account) = (placement.scheduler, placement.nice, placement.account);
+        let memory = placement.memory;
         let (group, folder) = (placement.group.clone(), placement.folder.clone());
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
@@ -106,6 +115,7 @@ impl Process {
             }
             set_scheduler(scheduler)?;
             set_nice(nice)?;
+            set_memory_layout(memory)?;
             give_up_privileges(account)?;
             if let Some(folder) = &folder {
                 fchdir(folder.as_ref())?;
@@ -320,6 +330,22 @@ fn set_scheduler(scheduler: Scheduler) -> io::Result<()> {
     Ok(Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)?)
 }
 
+/// Both settings hold for the program that is executed next, and for its children.
+fn set_memory_layout(memory: MemoryLayout) -> io::Result<()> {
+    if memory.address_space == AddressSpace::Fixed {
+        // SAFETY: the call takes a number only; this one reads the present setting.
+        let now = Errno::result(unsafe { libc::personality(0xffff_ffff) })?;
+        let fixed = now.cast_unsigned() | libc::ADDR_NO_RANDOMIZE.cast_unsigned();
+        // SAFETY: the call takes a number only.
+        Errno::result(unsafe { libc::personality(libc::c_ulong::from(fixed)) })?;
+    }
+    if memory.huge_pages == HugePages::Never {
+        // SAFETY: the call takes numbers only.
+        Errno::result(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) })?;
+    }
+    Ok(())
+}
+
 fn set_nice(nice: i32) -> io::Result<()> {
     if nice == 0 {
         return Ok(());
@@ -384,6 +410,39 @@ mod tests {
         assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
         assert!(process.finish().unwrap().success());
         assert_eq!(log.text().unwrap(), "Cpus_allowed_list:\t0\n3\n");
+    }
+
+    /// The addresses of a process in its log: where its stack begins, and whether huge pages are allowed.
+    fn layout_of(memory: MemoryLayout) -> (String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Log::make(std::fs::File::open(folder.path()).unwrap(), "log", None).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "grep -F '[stack]' /proc/self/maps; grep THP_enabled /proc/self/status"]);
+        let placement = Placement { memory, ..Placement::ANYWHERE };
+        let mut process = Process::start(command, &placement, &log).unwrap();
+        assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+        process.finish().unwrap();
+        let text = log.text().unwrap();
+        let (stack, pages) = text.split_once('\n').unwrap();
+        (stack.to_owned(), pages.trim().to_owned())
+    }
+
+    #[test]
+    fn addresses_are_the_same_at_each_start_only_if_they_are_fixed() {
+        let fixed = MemoryLayout { address_space: AddressSpace::Fixed, ..MemoryLayout::OF_SYSTEM };
+        let [first, second] = [0, 1].map(|_| layout_of(fixed).0);
+        assert_eq!(first, second);
+        let random: std::collections::BTreeSet<String> =
+            (0..4).map(|_| layout_of(MemoryLayout::OF_SYSTEM).0).collect();
+        let is_random = std::fs::read_to_string("/proc/sys/kernel/randomize_va_space").unwrap().trim() != "0";
+        assert_eq!(random.len() > 1, is_random, "{random:?}");
+    }
+
+    #[test]
+    fn a_process_without_huge_pages_says_so() {
+        let never = MemoryLayout { huge_pages: HugePages::Never, ..MemoryLayout::OF_SYSTEM };
+        assert_eq!(layout_of(never).1, "THP_enabled:\t0");
+        assert_eq!(layout_of(MemoryLayout::OF_SYSTEM).1, "THP_enabled:\t1");
     }
 
     #[test]

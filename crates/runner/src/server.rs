@@ -67,6 +67,7 @@ impl Server {
             cpus: spec.cpus.clone(),
             scheduler: spec.scheduler,
             nice: spec.nice,
+            memory: spec.memory,
             folder: Some(folder),
             ..workspace.placement()
         };

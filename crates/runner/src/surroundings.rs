@@ -45,6 +45,8 @@ pub(crate) struct Edge {
     /// CPU time of this process and of the children that it has reaped.
     own_s: f64,
     swapped_pages: Option<u64>,
+    /// Number of times that heat slowed a CPU down; `None` if the machine does not count them.
+    slowed_by_heat: Option<u64>,
 }
 
 /// Follows a load.
@@ -93,6 +95,7 @@ impl Surroundings {
         let (Some(from), Some(until)) = (self.from.take(), self.until.take()) else { return flags };
         flags.extend(swapped(&from, &until).map(|text| ("swapping", text)));
         flags.extend(step(&from, &until).map(|text| ("wall-clock", text)));
+        flags.extend(heat(&from, &until).map(|text| ("heat", text)));
         if let (Some(before), Some(after)) = (&from.cpus, &until.cpus) {
             let stolen = proc_stat::stolen_ratio(before, after).filter(|ratio| *ratio > STOLEN_RATIO_MAX);
             flags.extend(stolen.map(|ratio| {
@@ -154,6 +157,7 @@ impl Edge {
             cpus: proc_stat::read(Path::new("/")).ok(),
             own_s: cpu_s(UsageWho::RUSAGE_SELF) + cpu_s(UsageWho::RUSAGE_CHILDREN),
             swapped_pages: fs::read_to_string("/proc/vmstat").ok().and_then(|text| swapped_pages(&text)),
+            slowed_by_heat: slowed_by_heat(Path::new("/sys/devices/system/cpu")),
         }
     }
 }
@@ -186,6 +190,28 @@ fn swapped(from: &Edge, until: &Edge) -> Option<String> {
     (bytes > SWAPPED_BYTES_MAX).then(|| {
         format!("the machine swapped {:.1} MiB in the measured phase", bytes as f64 / f64::from(1 << 20))
     })
+}
+
+/// Number of times that heat slowed a core or its package down, over all CPUs.
+///
+/// - `cpus`: folder with a folder for each CPU.
+fn slowed_by_heat(cpus: &Path) -> Option<u64> {
+    let of_cpu = |folder: PathBuf| {
+        let count = |name: &str| fs::read_to_string(folder.join("thermal_throttle").join(name)).ok();
+        let counts = ["core_throttle_count", "package_throttle_count"].map(count);
+        counts
+            .into_iter()
+            .flatten()
+            .filter_map(|text| text.trim().parse::<u64>().ok())
+            .reduce(u64::saturating_add)
+    };
+    let folders = fs::read_dir(cpus).ok()?.flatten().map(|entry| entry.path());
+    folders.filter_map(of_cpu).reduce(u64::saturating_add)
+}
+
+fn heat(from: &Edge, until: &Edge) -> Option<String> {
+    let times = until.slowed_by_heat?.saturating_sub(from.slowed_by_heat?);
+    (times > 0).then(|| format!("heat slowed CPUs down {times} times in the measured phase"))
 }
 
 fn step(from: &Edge, until: &Edge) -> Option<String> {
@@ -252,6 +278,7 @@ mod tests {
             cpus: Some(ProcStat::from([(0, ticks), (1, ticks)])),
             own_s,
             swapped_pages: Some(0),
+            slowed_by_heat: Some(7),
         }
     }
 
@@ -279,5 +306,24 @@ mod tests {
         assert_eq!(swapped(&from, &until), None);
         assert_eq!(swapped_pages("pgpgin 5\npswpin 3\npswpout 4\n"), Some(7));
         assert_eq!(swapped_pages("pgpgin 5\n"), None);
+    }
+
+    #[test]
+    fn heat_is_told_if_a_cpu_was_slowed_down_in_the_phase() {
+        let (from, mut until) = (edge(0, 0, 0.0), edge(10, 0, 0.0));
+        assert_eq!(heat(&from, &until), None);
+        until.slowed_by_heat = Some(10);
+        assert_eq!(heat(&from, &until).unwrap(), "heat slowed CPUs down 3 times in the measured phase");
+        until.slowed_by_heat = None;
+        assert_eq!(heat(&from, &until), None);
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(slowed_by_heat(folder.path()), None, "a machine that does not count");
+        for (cpu, core, package) in [("cpu0", "3\n", "10\n"), ("cpu1", "0\n", "many\n")] {
+            let counts = folder.path().join(cpu).join("thermal_throttle");
+            fs::create_dir_all(&counts).unwrap();
+            fs::write(counts.join("core_throttle_count"), core).unwrap();
+            fs::write(counts.join("package_throttle_count"), package).unwrap();
+        }
+        assert_eq!(slowed_by_heat(folder.path()), Some(13));
     }
 }

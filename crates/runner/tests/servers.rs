@@ -26,6 +26,11 @@ const BESIDE: Options = Options {
 };
 
 fn plan(server: &str) -> plan::Plan {
+    plan_with(server, "")
+}
+
+/// - `end`: more tables.
+fn plan_with(server: &str, end: &str) -> plan::Plan {
     let text = format!(
         r#"
 schema = 1
@@ -46,7 +51,7 @@ ready_timeout = "1m"
 prepare = "none"
 warm-up = {{ min = "20ms" }}
 measure = {{ time = "100ms", interval = "100ms" }}
-"#
+{end}"#
     );
     plan::read(&text, "test.toml").unwrap_or_else(|e| panic!("{e}"))
 }
@@ -281,4 +286,22 @@ fn a_server_whose_program_is_replaced_between_two_series_is_flagged() {
         })
         .collect();
     assert!(flags.iter().all(|(block, is_flagged)| *is_flagged == (*block > 1)), "{flags:?}");
+}
+
+#[test]
+fn a_server_has_the_layout_of_memory_that_the_plan_says() {
+    let server = r#"
+command       = "sh -c 'echo $$ > {scratch}/pid; exec sleep 1000'"
+ready         = "test -s {scratch}/pid"
+address_space = "fixed"
+huge_pages    = "never"
+"#;
+    // `ADDR_NO_RANDOMIZE`.
+    let verify = "[phases.verify]\nrun = 'grep -q 00040000 /proc/$(cat {scratch}/pid)/personality && \
+                  grep -q \"THP_enabled:.0\" /proc/$(cat {scratch}/pid)/status'\n";
+    let (outcome, bakeoff, notes) = conduct(&plan_with(server, verify));
+    assert!(outcome.is_ok(), "{notes:?}");
+    let states: Vec<(TrialState, Option<String>)> =
+        bakeoff.attempts.iter().map(|a| (a.state, a.reason.clone())).collect();
+    assert!(states.len() == 4 && states.iter().all(|(state, _)| *state == TrialState::Sealed), "{states:?}");
 }

@@ -18,7 +18,7 @@ use crate::cmd::experiment::{self, Exclusive};
 use crate::cmd::gates::{self, Outputs};
 use crate::cmd::plan_file::{read, summary};
 use crate::cmd::runs::find_of;
-use crate::cmd::{Global, of_archive, print_json};
+use crate::cmd::{Global, of_archive, print_json, profiled};
 use crate::exit::Exit;
 use crate::live::Viewers;
 use crate::screen::{self, Screen};
@@ -237,7 +237,7 @@ fn end(
 ) -> anyhow::Result<Exit> {
     let outcome = outcome.map_err(of_runner)?;
     let bakeoff = archive.bakeoff(outcome.id)?;
-    let comparisons = print(&bakeoff, global, out)?;
+    let comparisons = print(archive, &bakeoff, global, out)?;
     outputs.write_bakeoff(&bakeoff, &comparisons)?;
     say_what_next(outcome.id, &outcome);
     let of_trials = exit_of(&outcome);
@@ -249,8 +249,13 @@ fn end(
 }
 
 /// Prints a bake-off with its verdicts.
-pub(crate) fn print(bakeoff: &Bakeoff, global: &Global, out: &mut dyn Write) -> anyhow::Result<Comparisons> {
-    let comparisons = analysis::compare(bakeoff);
+pub(crate) fn print(
+    archive: &Archive,
+    bakeoff: &Bakeoff,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Comparisons> {
+    let comparisons = profiled::compare(archive, bakeoff)?;
     if global.json {
         print_json(out, &report::json::run(bakeoff, &comparisons))?;
     } else {

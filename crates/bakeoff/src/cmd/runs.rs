@@ -198,7 +198,7 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
             experiment::print(&bakeoff, None, global, out)?;
             return Ok(Exit::Good);
         }
-        crate::cmd::run::print(&bakeoff, global, out)?;
+        crate::cmd::run::print(&archive, &bakeoff, global, out)?;
         return Ok(Exit::Good);
     }
     let run = archive.run_for_drawing(id, report::PLACES_MAX)?;

@@ -10,7 +10,7 @@ use crate::parsed::{
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
-use crate::server::{EnvPlan, ServerPlan, cpu_list};
+use crate::server::{EnvPlan, MemoryLayout, ServerPlan, cpu_list};
 use crate::sha256::sha256;
 use crate::slices::Slices;
 
@@ -119,6 +119,10 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         instances: parsed.instances?.value,
         cpus: parsed.cpus.and_then(|cpus| cpus.value.iter().map(|list| cpu_list(list)).collect()),
         nice: parsed.nice?.value,
+        memory: MemoryLayout {
+            address_space: parsed.address_space?.value,
+            huge_pages: parsed.huge_pages?.value,
+        },
         cpu_max: parsed.cpu_max.map(|cpus| cpus.value),
         memory_max: parsed.memory_max.map(|bytes| bytes.value),
         files: parsed.files.into_iter().map(|file| (file.name.value, file.text)).collect(),

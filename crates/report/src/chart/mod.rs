@@ -36,8 +36,13 @@ pub(crate) struct Svg {
 }
 
 impl Drawing {
+    /// Width of [`Self::wide`].
+    pub(crate) const WIDE: f64 = 880.0;
+    /// Width of [`Self::narrow`].
+    pub(crate) const NARROW: f64 = 350.0;
+
     /// Draws the picture in both widths.
     pub(crate) fn of(draw: impl Fn(f64) -> Svg) -> Self {
-        Self { wide: draw(880.0), narrow: draw(350.0) }
+        Self { wide: draw(Self::WIDE), narrow: draw(Self::NARROW) }
     }
 }

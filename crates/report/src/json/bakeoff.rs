@@ -52,8 +52,24 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         let of = |of: &analysis::sequential::Dropped| json!({"arm": of.arm, "after_block": of.after_block, "metric": of.metric.word()});
         document["dropped"] = comparisons.dropped.iter().map(of).collect();
     }
+    put_scaling(&mut document, bakeoff, comparisons);
+    put_profiles(&mut document, comparisons);
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
     document
+}
+
+/// Adds the scaling laws, if a factor sets the number of workers.
+fn put_scaling(document: &mut Value, bakeoff: &Bakeoff, comparisons: &Comparisons) {
+    if let Some(scaling) = super::concurrency::scaling(bakeoff, comparisons) {
+        document["scaling"] = scaling;
+    }
+}
+
+/// Adds the functions behind the differences, if trials have profiles.
+fn put_profiles(document: &mut Value, comparisons: &Comparisons) {
+    if let Some(profiles) = super::functions::profiles(&comparisons.profiled, comparisons.rules.alpha) {
+        document["profiles"] = profiles;
+    }
 }
 
 /// Outcome of a trial: that of the attempt that measured it, or of the last one.

@@ -1,7 +1,7 @@
 //! `bakeoff.scale/1`: one copy against many.
 
 use analysis::scale::{Level, Scale, Versus};
-use analysis::usl::Fitted;
+use analysis::usl::{Fitted, Scaling};
 use record::bakeoff::Bakeoff;
 use record::missing::Maybe;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Value
         .with("rounds", bakeoff.blocks)
         .maybe("cpus", scale.cpus.clone())
         .with("levels", scale.levels.iter().map(level).collect::<Vec<_>>())
-        .with("fit", fit(scale))
+        .with("fit", fit(&scale.scaling, "copies"))
         .maybe("seduction", scale.seduction.clone())
         .with("caveats", json!(scale.caveats))
         .maybe("throttled", super::throttled::of_all(bakeoff));
@@ -46,8 +46,8 @@ fn level(level: &Level) -> Value {
         .finish()
 }
 
-fn fit(scale: &Scale) -> Value {
-    let scaling = &scale.scaling;
+/// - `unit`: name of the number of things at the peak.
+pub(super) fn fit(scaling: &Scaling, unit: &str) -> Value {
     let cliff = scaling.cliff.as_ref().map(
         |c| json!({"at": c.at, "next": c.next, "left_ratio": c.left_ratio, "allowed_ratio": c.allowed_ratio}),
     );
@@ -56,7 +56,7 @@ fn fit(scale: &Scale) -> Value {
         .maybe("chosen", scaling.chosen.clone().map(analysis::usl::Law::word))
         .maybe(
             "peak",
-            scaling.peak.clone().map(|(at, (low, high))| json!({"copies": at, "low": low, "high": high})),
+            scaling.peak.clone().map(|(at, (low, high))| json!({unit: at, "low": low, "high": high})),
         )
         .with("cliff", cliff.unwrap_or(Value::Null))
         .with("retrograde", scaling.retrograde)

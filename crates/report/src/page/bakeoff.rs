@@ -6,8 +6,10 @@ use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric};
 
 use super::account::{observing, statement, went_wrong};
+use super::concurrency;
 use super::configuration::{configuration_summary, differences};
-use super::figures::{against_reference, cells, spectra};
+use super::figures::{against_reference, cells, numeric_factor, spectra};
+use super::functions::{self, Stacks};
 use super::gates;
 use super::lead::{lead, shows_all};
 use super::method::method;
@@ -26,6 +28,11 @@ use crate::words::{
 
 /// Lays out the page.
 pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
+    bakeoff_with(bakeoff, comparisons, &[])
+}
+
+/// Variant of [`bakeoff`] that also draws these stacks.
+pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stacks]) -> Page {
     let claim = claim(bakeoff, comparisons);
     let metric = claim.metric.or_else(|| comparisons.pairs.first().map(|p| p.metric));
     let sections = gates::section(comparisons)
@@ -36,6 +43,8 @@ pub fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
     let differing = differences(bakeoff, comparisons).rows.len();
     let folded = [
         Some(numbers(bakeoff, comparisons, &claim).folded(numbers_note(comparisons))),
+        concurrency::folded(bakeoff, comparisons),
+        functions::folded(comparisons, stacks),
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
         noise::section(bakeoff)
@@ -331,6 +340,14 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons, leading: Option<Metric>)
     judged.dedup();
     judged.retain(|metric| leading != Some(*metric) || !shows_all(comparisons, *metric));
     blocks.extend(cells(comparisons, bakeoff, Metric::Throughput).into_iter().map(Block::Figure));
+    let mut loads = bakeoff.sealed().filter_map(|(_, run)| run.load.as_ref()).peekable();
+    // All configurations get the same rates: their response times are compared at equal load.
+    if loads.peek().is_some()
+        && loads.all(|load| load.response.is_ok())
+        && numeric_factor(bakeoff, comparisons).is_some()
+    {
+        blocks.extend(cells(comparisons, bakeoff, Metric::P99).into_iter().map(Block::Figure));
+    }
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));
     let cpu = cells(comparisons, bakeoff, Metric::CpuPerEvent);
     if cpu.is_empty() {

@@ -3,10 +3,12 @@
 mod account;
 mod bakeoff;
 mod commands;
+mod concurrency;
 mod configuration;
 mod cpus;
 mod disclosure;
 mod figures;
+mod functions;
 mod gates;
 mod history;
 mod hosts;
@@ -26,9 +28,10 @@ mod several;
 mod sweep;
 mod values;
 
-pub use bakeoff::bakeoff;
+pub use bakeoff::{bakeoff, bakeoff_with};
 pub use commands::commands;
 pub(crate) use configuration::settings as load_settings;
+pub use functions::{FLAMES_MAX, Stacks};
 pub use history::history;
 pub use hosts::hosts;
 pub(crate) use hosts::{differs, facts};

@@ -31,7 +31,7 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Page 
     let mut caveats: Vec<String> = beside_others(bakeoff).into_iter().collect();
     caveats.extend(invalid);
     caveats.extend(scale.caveats.iter().map(|caveat| format!("{}.", upper(caveat))));
-    caveats.extend(scale.scaling.cliff.as_ref().map(cliff_sentence));
+    caveats.extend(scale.scaling.cliff.as_ref().map(|cliff| cliff_sentence(cliff, "copies")));
     caveats.extend(versus.map(|v| format!("{}.", v.sentence)));
     let table = levels(scale);
     Page {
@@ -273,7 +273,7 @@ fn laws(scale: &Scale) -> Section {
             fitted.lack_of_fit_p.clone().map_or("-".into(), |p| crate::number::p_value(p).into()),
         ]);
     }
-    let mut blocks = vec![Block::List(law_sentence(&scale.scaling))];
+    let mut blocks = vec![Block::List(law_sentence(&scale.scaling, "copies"))];
     if scale.scaling.laws.iter().any(|fitted| fitted.intervals.is_ok()) {
         blocks.push(Block::Table(table));
     }

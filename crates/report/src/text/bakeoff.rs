@@ -26,6 +26,8 @@ pub fn bakeoff(
     style: Style,
 ) -> io::Result<()> {
     self::comparisons(out, comparisons, style)?;
+    super::concurrency::concurrency(out, bakeoff, comparisons, style)?;
+    super::functions::functions(out, comparisons, style)?;
     if let Some(cost) = observing(bakeoff) {
         paragraph(out, &cost, 0, style)?;
     }

@@ -46,9 +46,9 @@ pub fn scale(
         paragraph(out, &capital(caveat), 2, style)?;
     }
     if let Some(cliff) = &scale.scaling.cliff {
-        paragraph(out, &cliff_sentence(cliff), 2, style)?;
+        paragraph(out, &cliff_sentence(cliff, "copies"), 2, style)?;
     }
-    for sentence in law_sentence(&scale.scaling) {
+    for sentence in law_sentence(&scale.scaling, "copies") {
         paragraph(out, &sentence, 2, style)?;
     }
     match &scale.seduction {

@@ -118,7 +118,7 @@ fn alone(
         RunKind::Bakeoff => {
             args.check_of_stored(false)?;
             let bakeoff = archive.bakeoff(id)?;
-            let comparisons = cmd::run::print(&bakeoff, global, out)?;
+            let comparisons = cmd::run::print(archive, &bakeoff, global, out)?;
             args.outputs.write_bakeoff(&bakeoff, &comparisons)?;
             Ok(cmd::run::exit_of_stored(&bakeoff, &comparisons))
         }

@@ -9,7 +9,7 @@ use report::identity::Hidden;
 use report::page::Member;
 use report::provenance::{Provenance, Repeat};
 
-use crate::cmd::experiment;
+use crate::cmd::{experiment, profiled};
 use crate::exit::Exit;
 
 /// The way a page is made.
@@ -92,7 +92,11 @@ fn of_bakeoffs(archive: &Archive, first: RunId, rest: &[RunId], how: Made) -> an
             }
             experiment::page(this, other)
         }
-        [bakeoff] => report::page::bakeoff(bakeoff, &analysis::compare(bakeoff)),
+        [bakeoff] => {
+            let comparisons = profiled::compare(archive, bakeoff)?;
+            let stacks = profiled::stacks(archive, &comparisons)?;
+            report::page::bakeoff_with(bakeoff, &comparisons, &stacks)
+        }
         several => {
             let comparisons: Vec<_> = several.iter().map(analysis::compare).collect();
             let names: Vec<String> = several.iter().map(|b| b.header.id.to_string()).collect();
