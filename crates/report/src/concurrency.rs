@@ -57,11 +57,12 @@ fn causes(of: &Concurrency) -> Vec<String> {
     });
     match busy {
         Some(busy) if busy >= FULL_RATIO => {
-            told.push(format!("The CPUs are the limit: they are {} busy{waiting}.", percent(busy)));
+            told.push(format!("The machine has no CPU time left: its CPUs are {} busy{waiting}.", percent(busy)));
         }
         Some(busy) if grew(Clue::CpuPerEvent).is_none() => told.push(format!(
-            "The CPUs are not the limit: they are {} busy{waiting}, and an event does not clearly take more CPU time. Workers \
-             wait for something else; the instruments `off-cpu` and `ulocks` show where.",
+            "The machine has CPU time left: its CPUs are {} busy{waiting}, and an event does not clearly take more CPU time. \
+             Workers wait for something else, or for one thread that keeps its CPU full; the instruments `off-cpu` and \
+             `ulocks` show where.",
             percent(busy)
         )),
         Some(busy) => told.push(format!("The CPUs are {} busy{waiting}.", percent(busy))),
