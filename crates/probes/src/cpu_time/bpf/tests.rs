@@ -184,12 +184,12 @@ fn root_a_thread_that_went_off_unseen_has_its_stint_unless_it_ran_elsewhere_sinc
         let grown = |of: fn(&cpu_time) -> u64| (of(&last) - of(&after)) / MS;
         assert!(grown(|c| c.idle_ns) < 150 || grown(|c| c.unsure_ns) > 150, "{after:?} {last:?}");
     }
-    let quiet = seen.iter().filter(|(_, _, idle)| *idle > 350).collect::<Vec<_>>();
-    let is_right = |(busy, doubt, _): &(u64, u64, u64)| (15..80).contains(busy) && *doubt < 40;
-    if quiet.len() < QUIET_MIN {
+    if seen.iter().filter(|(_, _, idle)| *idle > 350).count() < QUIET_MIN {
         return eprintln!("skipped: other work kept the CPU from idling");
     }
-    assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
+    let is_right =
+        |(busy, doubt, idle): &(u64, u64, u64)| (15..80).contains(busy) && *doubt < 40 && *idle > 150;
+    assert!(seen.iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
 }
 
 /// The end of a stint was hidden, and the kernel shows that the same thread comes on again: for the
@@ -219,9 +219,8 @@ fn root_a_thread_that_went_off_unseen_and_comes_back_had_its_stint() {
     if quiet.len() < QUIET_MIN {
         return eprintln!("skipped: other work kept the CPU from idling");
     }
-    // Twice 20 ms: as they were, and as they were hidden.
-    let is_right = |(busy, doubt, _): &(u64, u64, u64)| (30..80).contains(busy) && (10..40).contains(doubt);
-    assert!(quiet.into_iter().any(is_right), "busy, doubt and idle, ms: {seen:?}");
+    // If another thread came in between, the stint is not known, and all of the time is in doubt.
+    assert!(quiet.into_iter().all(|(_, doubt, _)| *doubt >= 10), "busy, doubt and idle, ms: {seen:?}");
 }
 
 /// A CPU goes offline: the waits that it counted are still part of the total, before and after.
