@@ -38,7 +38,7 @@ pub struct Helpers {
 }
 
 impl Helpers {
-    /// Those that are asked for.
+    /// Helpers that the settings name.
     pub fn of(asked: &FleetSettings) -> Self {
         Self { observers: asked.observers, probe: asked.probe_per_s.is_some() }
     }

@@ -25,9 +25,9 @@ pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, bec
 /// The measured phase of a load, on this machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Its beginning, on `CLOCK_MONOTONIC`.
+    /// Beginning, on `CLOCK_MONOTONIC`.
     pub from_ns: u64,
-    /// Its end.
+    /// End, on `CLOCK_MONOTONIC`.
     pub until_ns: u64,
     /// Length of an interval.
     pub interval: Duration,

@@ -330,7 +330,7 @@ pub struct OfProbe {
     pub host: String,
     /// Events per second that were asked for.
     pub per_s: f64,
-    /// Its results, with a verdict for themselves; missing if the agent was lost.
+    /// Results, with a verdict for themselves; missing if the agent was lost.
     pub record: Maybe<Box<LoadRecord>>,
 }
 

@@ -74,19 +74,18 @@ pub fn serve(
     let mut all = beside(settings, &instruments, queue.as_ref(), &is_over)?;
     all.extend(threads(settings, &app, &is_over)?);
     let worker = if let Some(queue) = queue {
-        let (archive, program) = (settings.archive.clone(), settings.program.clone());
-        let worker = Worker { archive, queue, bell: app.bell.clone(), program, stop: stop.clone(), trouble };
+        let (archive, program, bell) = (settings.archive.clone(), settings.program.clone(), app.bell.clone());
+        let worker = Worker { archive, queue, bell, program, stop: stop.clone(), trouble };
         Some(spawn("worker", move || worker.work())?)
     } else {
         None
     };
     let announced = announcement(settings, address, config.is_some());
-    // The threads of the worker and of the instruments are there already: what they start has the niceness of this process.
+    // What the worker and the instruments start keeps the niceness of this process.
     yield_to_loads();
     runtime.block_on(async {
         let router = router(&app);
-        let acceptor = config.map(TlsAcceptor::from);
-        tokio::spawn(serve_tcp(listener, acceptor, router.clone()));
+        tokio::spawn(serve_tcp(listener, config.map(TlsAcceptor::from), router.clone()));
         let local = local.map(|socket| tokio::spawn(serve_local(socket, router)));
         say(&announced);
         while stop() == 0 {

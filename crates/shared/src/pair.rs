@@ -17,8 +17,10 @@ pub(crate) async fn check(index: &Index, store: &Store) -> Result<(), SharedErro
 
 /// Binds the index to the store, at the first push.
 pub(crate) async fn bind(index: &mut Index, store: &Store) -> Result<(), SharedError> {
-    if index.archive().await?.1 {
-        return Ok(());
+    let (id, is_bound) = index.archive().await?;
+    if is_bound {
+        // Another push may have bound the index to its own store after `check` of this one.
+        return if store.mark().await?.as_ref() == Some(&id) { Ok(()) } else { Err(another_store()) };
     }
     // An index of the first version may have runs.
     if let Some(row) = index.last_row().await? {

@@ -135,7 +135,7 @@ fn one_peer_cannot_take_the_places_of_all_viewers() {
 
     // Pages that are closed make room for those that follow, though nothing new is shown meanwhile.
     drop(of_one);
-    let pause = || desk.runtime.block_on(tokio::time::sleep(Duration::from_millis(5)));
+    let pause = || desk.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
     let again = (0..400).any(|_| {
         pause();
         view(1).status() == 200

@@ -22,8 +22,8 @@ pub(crate) struct FleetOptions {
     #[arg(long, value_name = "N", conflicts_with_all = ["search", "log", "control", "scripts"], value_parser = clap::value_parser!(u32).range(1..=1000))]
     fleet: Option<u32>,
 
-    /// With --fleet: if an agent or intervals are lost, the run is INVALID, or it is shown with its losses and
-    /// not judged
+    /// With --fleet: if an agent or intervals are lost, the run is INVALID, or it is shown with its losses
+    /// and not judged
     #[arg(long, value_name = "WHAT", requires = "fleet", default_value = "invalid", value_parser = ["invalid", "degraded"])]
     on_loss: String,
 
