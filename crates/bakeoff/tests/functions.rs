@@ -144,7 +144,8 @@ fn root_a_function_with_a_fifth_more_to_do_is_named_on_the_page_and_nothing_else
     let encode = function(pair, "encode");
     // The truth is a ratio of steps: 72,000 of 60,000.
     let ns = |name: &str| encode[name].as_f64().unwrap();
-    // With other work on the CPUs, samples are lost and blocks differ: the interval says so, and holds the truth.
+    // With other work on the CPUs, samples are lost and blocks differ: the interval says so, and holds the
+    // truth.
     if ended.out.contains("Disturbed, other-work") && encode["time"] == "unclear" {
         println!("skipped: the claim about `encode`: other work kept the CPUs busy");
     } else {

@@ -216,8 +216,8 @@ impl State {
         self.call("commands", ())
     }
 
-    /// Paths of the modules that the script has loaded, and of those that its functions load later by names in
-    /// `text`.
+    /// Paths of the modules that the script has loaded, and of those that its functions load later by names
+    /// in `text`.
     pub(crate) fn modules(&self, text: &str) -> Result<Vec<String>, ScriptError> {
         self.call("files", text)
     }
