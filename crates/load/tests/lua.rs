@@ -516,7 +516,8 @@ fn a_module_that_an_event_loads_by_its_name_is_in_the_record() {
         notes.display()
     );
     let deep = "return {of = function() return require 'own.deep' end}";
-    let files = [("own.lua", &*text), ("inspect.lua", deep), ("own/deep.lua", "return 'd1'"), ("other.lua", "")];
+    let files =
+        [("own.lua", &*text), ("inspect.lua", deep), ("own/deep.lua", "return 'd1'"), ("other.lua", "")];
     let path = files_in(dir.path(), &files);
     let files = load::LuaScript::read(&path).unwrap().into_files();
     let names: Vec<_> =
