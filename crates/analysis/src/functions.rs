@@ -480,7 +480,7 @@ pub struct Functions {
     pub functions: Vec<FunctionDifference>,
     /// Facts of the configuration's profiles, then of the reference's.
     pub sides: [SideFacts; 2],
-    /// Reason that there is no claim.
+    /// Reason why no function is claimed to differ.
     pub refused: Option<Missing>,
 }
 

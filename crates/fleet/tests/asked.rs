@@ -87,7 +87,7 @@ fn a_load_takes_the_agents_that_have_its_labels() {
     let taken: Vec<&str> = record.agents.iter().map(|agent| agent.agent.as_str()).collect();
     assert_eq!(taken, ["a1", "a3"]);
     assert_eq!(record.counts.planned, 160);
-    // What was asked for is not there: nothing else is taken, and the others are named.
+    // One agent of two has both labels: the fleet takes no other in its place, and says what each lacks.
     let absent = play(&nats, ("absent", text), &placed(2, &[("rack", "a"), ("kind", "gen")]), || {});
     let why = absent.unwrap_err().to_string();
     assert!(why.contains("1 of 2 agents are ready"), "{why}");

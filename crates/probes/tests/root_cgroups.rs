@@ -1,5 +1,5 @@
 //! Control groups as filters and keys, against groups with known processes: needs root, BTF and a writable
-//! hierarchy of version 2; the test prints what is absent.
+//! hierarchy of version 2; the test names what is missing.
 
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]

@@ -1,5 +1,5 @@
 //! Profiles of the servers of a plan: of the server and of nothing else, and no cost in the control arm.
-//! Needs root, BTF, control groups of version 2 and Redis; the test prints what is absent.
+//! Needs root, BTF, control groups of version 2 and Redis; the test names what is missing.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -61,7 +61,7 @@ fn a_pipe_a_folder_a_device_and_a_link_in_the_store_refuse_one_run_each() {
     assert_eq!(pushed["moved"], serde_json::json!([new]), "{pushed}");
 }
 
-/// A command that runs as the user `nobody`, and so must be able to read the program and its files.
+/// Command run by the unprivileged user 65534, which must be able to read the program and its files.
 fn as_nobody(lab: &Lab, words: &[&str]) -> Command {
     let mut command = lab.command(words);
     command.uid(65_534).gid(65_534).env("HOME", lab.path("")).current_dir(lab.path(""));

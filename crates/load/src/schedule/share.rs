@@ -45,7 +45,7 @@ impl Share {
     /// The share of generator `index`, from 0, of as many as there are weights, from 1 to 100. Of the first
     /// numbers, however many, each generator has its part to within one.
     ///
-    /// `None` if there is no such generator, a weight is out of range, or a generator would have no thread.
+    /// `None` if `index` names no generator, a weight is out of range, or a generator would get no thread.
     pub fn weighted(index: u32, weights: &[u32], settings: &LoadSettings) -> Option<Self> {
         let is_good = |weight: &u32| (1..=WEIGHT_MAX).contains(weight);
         if index as usize >= weights.len()

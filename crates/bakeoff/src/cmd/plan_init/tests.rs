@@ -257,7 +257,7 @@ fn a_value_that_plans_do_not_have_is_refused() {
     assert!(all.instruments().len() > 5, "{:?}", all.instruments());
     #[cfg(feature = "fleet")]
     {
-        // A load of more agents than threads is no plan, and the plan's own key is named.
+        // A load with more agents than threads is refused, and the message names the key of the plan.
         let few = text(&words(&["load", "null:", "--threads", "2", "--fleet", "3"]), None).unwrap_err();
         let few = format!("{few:#}");
         assert!(few.contains("fleet.agents") && !few.contains("--fleet"), "{few}");
