@@ -184,7 +184,11 @@ fn summary(comparison: &Comparison, command: usize) -> Summary {
         time: times.clone().map(|times| span(&times, comparison.rules.alpha)),
         spread: times.map(|times| spread(&times)),
         cpu: each(&|t| t.user_s).and_then(|user| Ok((mean(&user), mean(&each(&|t| t.system_s)?)))),
-        cpu_by_events: mean_if_all(|turn| turn.events_s.clone()),
+        cpu_by_events: if comparison.has_cpu_by_events() {
+            mean_if_all(|turn| turn.events_s.clone())
+        } else {
+            Err(Missing::because("not counted in all measured rounds of all commands"))
+        },
         instructions: mean_if_all(|turn| turn.instructions.clone()),
         memory: turns.iter().map(|turn| turn.memory).reduce(larger).ok_or_else(none),
         faults: each(&|t| (t.minor_faults + t.major_faults) as f64).map(|values| mean(&values)),
@@ -239,7 +243,7 @@ fn larger(a: Peak, b: Peak) -> Peak {
 }
 
 fn gate(comparison: &Comparison, gate: &Gate, withheld: Option<&Missing>) -> GateResult {
-    let figure: fn(&Turn) -> f64 = if gate.metric == Metric::Cpu { Turn::cpu_s } else { |turn| turn.time_s };
+    let figure = if gate.metric == Metric::Cpu { comparison.cpu_s() } else { |turn: &Turn| turn.time_s };
     let is_relative = matches!(gate.rule, GateRule::NotWorseBy { .. });
     let whole = comparison.whole_rounds(Phase::Measured).count();
     // What fails may be fast because it stops early.

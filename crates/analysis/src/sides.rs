@@ -222,7 +222,7 @@ fn of_comparison(comparison: &Comparison, unix_ns: u64) -> Vec<Observation> {
             unix_ns,
             bakeoff: None,
         };
-        [one(Metric::Time, mean(|t| t.time_s)), one(Metric::Cpu, mean(record::commands::Turn::cpu_s))]
+        [one(Metric::Time, mean(|t| t.time_s)), one(Metric::Cpu, mean(comparison.cpu_s()))]
     };
     comparison.names().into_iter().enumerate().flat_map(of).collect()
 }
@@ -258,8 +258,11 @@ pub fn sides(sides: &[Side], reference: usize, rules: Rules, gates: &[Gate]) -> 
     }
 }
 
+/// Conditions and metrics of a side. A metric of an instrument belongs to them only if a run observed it.
 fn places(side: &Side) -> BTreeSet<(String, Metric)> {
-    side.observations.iter().map(|o| (o.condition.clone(), o.metric)).collect()
+    let always = |metric| Metric::DEFAULT.contains(&metric) || Metric::OF_COMMANDS.contains(&metric);
+    let found = side.observations.iter().filter(|o| o.value.is_ok() || always(o.metric));
+    found.map(|o| (o.condition.clone(), o.metric)).collect()
 }
 
 /// Lower and upper bound of each value.

@@ -100,6 +100,17 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
     assert!(code == Some(5) && said.contains("B did not end within 50ms (--timeout)"), "{said}");
     let (code, said) = of(&["--prepare", "exit 4"], "true");
     assert!(code == Some(5) && said.contains("--prepare `exit 4` ended with exit status: 4"), "{said}");
+    // The files of an earlier comparison are replaced.
+    let [junit, badge] = ["gates.xml", "badge.json"].map(|name| lab.path(name));
+    for file in [&junit, &badge] {
+        std::fs::write(file, "green").expect("a file");
+    }
+    let files = ["--junit", junit.to_str().expect("a path"), "--badge", badge.to_str().expect("a path")];
+    let (code, _) = of(&files, "echo broken >&2; exit 3");
+    let [xml, badge] = [&junit, &badge].map(|file| std::fs::read_to_string(file).expect("a file"));
+    assert!(code == Some(5) && xml.contains("errors=\"1\"") && xml.contains("it said: broken"), "{xml}");
+    let badge: Value = serde_json::from_str(&badge).expect("JSON");
+    assert_eq!(badge["color"], "red", "{badge}");
     let (code, said) = of(&["--input", "/no/such/file"], "true");
     assert!(code == Some(6) && said.contains("cannot read the input /no/such/file"), "{said}");
     assert_eq!(lab.run(&["runs", "list"]).out, "no runs\n");
@@ -378,6 +389,45 @@ fn of_three_sides_the_last_line_names_the_worst_and_the_best() {
             three.out
         );
     }
+}
+
+#[test]
+fn a_side_with_a_failed_run_is_no_green_badge_although_others_are_judged() {
+    let lab = Lab::new();
+    for _ in 0..4 {
+        for (build, nap) in [("build=old", "0.1"), ("build=new", "0.01"), ("build=odd", "0.05")] {
+            lab.run(&["record", "--label", build, "--", "sleep", nap]);
+        }
+    }
+    lab.run(&["record", "--label", "build=odd", "--", "sh", "-c", "exit 3"]);
+    let [junit, badge] = ["gates.xml", "badge.json"].map(|name| lab.path(name));
+    let files = ["--junit", junit.to_str().expect("a path"), "--badge", badge.to_str().expect("a path")];
+    let sides = ["compare", "build=old", "build=new", "build=odd", "--force"];
+    let ended = lab.run(&[&sides[..], &files[..]].concat());
+    assert_eq!(ended.code, Some(4), "{}{}", ended.out, ended.err);
+    let [xml, badge] = [&junit, &badge].map(|file| std::fs::read_to_string(file).expect("a file"));
+    assert!(xml.contains("errors=\"1\"") && xml.contains("build=odd claims nothing"), "{xml}");
+    let badge: Value = serde_json::from_str(&badge).expect("JSON");
+    assert_eq!(badge["color"], "yellow", "{badge}");
+    let two = lab.run(&[&sides[..3], &files[..]].concat());
+    assert_eq!(two.code, Some(0), "{}{}", two.out, two.err);
+}
+
+/// The process ignores the end of its child, so the kernel does not count the child's CPU time for it.
+#[test]
+fn a_gate_of_cpu_time_judges_the_cpu_time_that_is_printed() {
+    let lab = Lab::new();
+    let spins = "perl -e '$SIG{CHLD} = q(IGNORE); unless (fork) { 1 while times < 0.2; exit } sleep 1 until wait == -1'";
+    let words =
+        ["compare", "--events", "--blocks", "8", "--json", "--gate", "cpu <= 100ms", "--", "true", spins];
+    let ended = lab.run(&words);
+    let found: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}", ended.err));
+    let Some(by_events_s) = found["commands"][1]["cpu_by_events_s"].as_f64() else {
+        eprintln!("skipped: no CPU time by events: {found}");
+        return;
+    };
+    assert!(by_events_s > 0.15, "{found}");
+    assert_eq!((ended.code, &found["gates"][0]["outcome"]), (Some(1), &Value::from("fail")), "{found}");
 }
 
 /// The second bake-off sleeps five times as long. Trials that a busy machine makes INVALID leave its pairs

@@ -97,3 +97,25 @@ fn a_gate_that_cannot_be_answered_is_refused_before_the_first_trial() {
     assert!(ended.err.contains("takes at least 6 blocks"), "{}", ended.err);
     assert!(!lab.path("archive").exists(), "nothing was run");
 }
+
+/// A measurement that has the machine keeps the bake-off from beginning.
+#[test]
+fn a_bake_off_that_cannot_begin_replaces_the_files_of_an_earlier_one() {
+    let lab = Lab::new();
+    let plan = write(&lab, &plan("0.08", ""));
+    let junit = lab.path("junit.xml");
+    std::fs::write(&junit, "green").expect("a file");
+    let words = ["compare", "--blocks", "2", "--", "sleep 5", "sleep 5"];
+    let mut other = lab.command(&words).spawn().expect("it starts");
+    let refused = loop {
+        let ended = lab.run(&["run", &plan, "--quick", "--junit", junit.to_str().expect("a path")]);
+        // Until the comparison has the machine, the bake-off runs.
+        if ended.code == Some(6) {
+            break ended;
+        }
+    };
+    other.kill().expect("it runs");
+    other.wait().expect("it ends");
+    let xml = std::fs::read_to_string(&junit).expect("a file");
+    assert!(xml.contains("errors=\"1\"") && xml.contains("Two naps"), "{xml}{}", refused.err);
+}

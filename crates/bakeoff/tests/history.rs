@@ -233,6 +233,18 @@ fn values_of_one_time_with_different_commits_or_labels_are_different_values() {
 }
 
 #[test]
+fn values_of_one_time_on_different_hosts_are_different_values_of_any_host() {
+    let lab = Lab::new();
+    let rows = "time,metric,host,value\n2026-11-21,v,lab1,1\n2026-11-21,v,lab2,3\n";
+    lab.json(&["history", "import", &write(&lab, "both.csv", rows), "--zone", "UTC"]);
+    let later = "time,metric,host,value\n2026-11-21,v,lab3,5\n";
+    lab.json(&["history", "import", &write(&lab, "later.csv", later), "--zone", "UTC"]);
+    let csv = lab.run(&["history", "v", "--any-host", "--csv"]).out;
+    let values: Vec<&str> = csv.lines().skip(1).filter_map(|line| line.split(',').nth(6)).collect();
+    assert_eq!(values, ["1", "3", "5"], "{csv}");
+}
+
+#[test]
 fn the_time_of_at_is_part_of_a_values_identity() {
     let lab = Lab::new();
     let result = r#"{"results":[{"command":"x","mean":0.5,"user":0.1,"system":0.1,"exit_codes":[0]}]}"#;

@@ -61,7 +61,23 @@ const HOSTS: [&str; 2] = ["environment", "host"];
 /// Heads of columns that do not distinguish values and are not read.
 const UNREAD: [&str; 3] = ["low", "high", "event"];
 /// Cells that stand for a missing value.
-const NOTHING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "inf"];
+const NOTHING: [&str; 15] = [
+    "",
+    "nan",
+    "+nan",
+    "-nan",
+    "na",
+    "n/a",
+    "null",
+    "none",
+    "-",
+    "inf",
+    "+inf",
+    "-inf",
+    "infinity",
+    "+infinity",
+    "-infinity",
+];
 const NO_MEASUREMENT: &str = "a number up to 1e60";
 /// Most cells of a line.
 const CELLS_MAX: usize = 100_000;
@@ -560,7 +576,7 @@ mod tests {
 
     #[test]
     fn missing_is_not_zero() {
-        let read = read("time,a,b\n1,NaN,\n2,inf,0\n", &TimeZone::UTC).unwrap();
-        assert_eq!((read.missing, read.entries.len(), read.entries[0].value), (3, 1, 0.0));
+        let read = read("time,a,b\n1,NaN,\n2,inf,0\n3,-inf,-nan\n4,Infinity,1\n", &TimeZone::UTC).unwrap();
+        assert_eq!((read.missing, read.entries.len(), read.entries[0].value), (6, 2, 0.0));
     }
 }

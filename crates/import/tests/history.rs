@@ -161,6 +161,26 @@ fn google_benchmark_of_an_old_version_has_aggregates_by_their_names() {
     );
 }
 
+/// The name of a fitted curve's error may also be that of a counter.
+#[test]
+fn google_benchmark_with_a_counter_named_rms_has_its_times() {
+    let text = r#"{"context":{"num_cpus":2,"library_version":"v1.9.0"},"benchmarks":[
+        {"name":"BM_A","run_name":"BM_A","run_type":"iteration","real_time":5.0,"cpu_time":4.0,"time_unit":"ns","rms":0.5},
+        {"name":"BM_A_RMS","run_name":"BM_A","run_type":"aggregate","aggregate_name":"RMS","rms":0.02}]}"#;
+    let history = of(text, Path::new("x.json")).unwrap();
+    let named = [
+        ("time", Some("BM_A"), 5e-9, None),
+        ("cpu-time", Some("BM_A"), 4e-9, None),
+        ("rms", Some("BM_A"), 0.5, None),
+    ];
+    check(&values(&history), &named);
+    assert!(
+        history.notes.iter().any(|note| note.starts_with("1 entry of fitted curves")),
+        "{:?}",
+        history.notes
+    );
+}
+
 #[test]
 fn criterion_has_the_slope_in_both_forms() {
     for name in ["criterion-estimates.json", "criterion-messages.json"] {

@@ -156,6 +156,23 @@ impl Comparison {
         (ends.len() > 1).then(|| (last - first) as f64 * 1e-3 / (ends.len() - 1) as f64)
     }
 
+    /// Whether events counted the CPU time of every measured execution, of all commands.
+    pub fn has_cpu_by_events(&self) -> bool {
+        let mut turns = self.whole_rounds(Phase::Measured).flat_map(|round| &round.turns).peekable();
+        turns.peek().is_some() && turns.all(|turn| turn.events_s.is_ok())
+    }
+
+    /// CPU seconds of an execution, from the same source for all: events if they counted every measured one,
+    /// else the kernel's account of the process.
+    pub fn cpu_s(&self) -> fn(&Turn) -> f64 {
+        if self.has_cpu_by_events() { |turn| turn.events_s.clone().unwrap_or(0.0) } else { Turn::cpu_s }
+    }
+
+    /// Name of that source.
+    pub fn cpu_source(&self) -> &'static str {
+        if self.has_cpu_by_events() { "events" } else { "rusage" }
+    }
+
     /// The executions of one command in the whole rounds of one phase.
     pub fn turns_of(&self, command: usize, phase: Phase) -> impl Iterator<Item = &Turn> {
         self.whole_rounds(phase).filter_map(move |round| round.turn_of(command))
@@ -195,7 +212,7 @@ impl Round {
 }
 
 impl Turn {
-    /// CPU seconds in both modes.
+    /// CPU seconds in both modes, by the kernel's account of the process.
     pub fn cpu_s(&self) -> f64 {
         self.user_s + self.system_s
     }

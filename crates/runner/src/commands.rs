@@ -27,7 +27,7 @@ use crate::machine::Machine;
 use crate::process::Waited;
 use crate::quotas::Quotas;
 use crate::random;
-use crate::strays::{self, Strays};
+use crate::strays::{self, Kept, Strays};
 
 /// Rounds of the pilot.
 pub const PILOT_ROUNDS: u32 = 8;
@@ -112,6 +112,7 @@ pub fn commands(
         pipes,
         mark: random::token(),
         mark_of_hooks: random::token(),
+        kept: Kept::default(),
         probe: plan.by_events.then(opened),
         counted_ns: 0,
         instructions: Instructions::open(),
@@ -144,6 +145,8 @@ struct Conductor<'a> {
     mark: String,
     /// Mark of the processes of the commands around them, which may outlive a round: a server, for example.
     mark_of_hooks: String,
+    /// Such processes, also without the mark.
+    kept: Kept,
     probe: Option<CpuProbe>,
     /// CPU time of all commands so far, by events.
     counted_ns: u64,
@@ -176,7 +179,7 @@ impl Conductor<'_> {
             Err(Cut::Stopped) => (Stop::new(), CLEANUP_MAX.min(self.plan.timeout)),
             _ => (Stop::new(), self.plan.timeout),
         };
-        let cleaned = self.hooks("cleanup", |c| c.cleanup.as_deref(), (&unstopped, timeout));
+        let cleaned = self.clean_up((&unstopped, timeout));
         let has_measured = self.comparison.whole_rounds(Phase::Measured).next().is_some();
         match played.and(cleaned) {
             Ok(()) => Ok(None),
@@ -260,8 +263,10 @@ impl Conductor<'_> {
         let ran = self.pipes.run(of_this, self.input.as_ref(), around, self.stop);
         let events_s = self.counted();
         let ran = ran.map_err(|source| self.does_not_start(command, source))?;
+        // Also if the command failed or was killed.
+        let strays = self.end_strays();
         let time_s = self.checked(command, &ran)?;
-        let strays = self.end_strays()?;
+        let strays = strays?;
         let after = self.instructions_so_far();
         self.hook("conclude", of_this.conclude.as_deref())?;
         let t_ns =
@@ -333,7 +338,7 @@ impl Conductor<'_> {
         if !strays::may_have_orphans() {
             return Ok(0);
         }
-        let ended = Strays::begin(&self.mark, None).end();
+        let ended = Strays::begin(&self.mark, None).except(self.kept.clone()).end();
         ended.map(|count| u32::try_from(count).unwrap_or(u32::MAX)).map_err(Cut::Failed)
     }
 
@@ -350,18 +355,30 @@ impl Conductor<'_> {
         plan.commands.iter().try_for_each(|command| self.hook_within(name, of(command), within))
     }
 
-    fn hook(&self, name: &str, text: Option<&str>) -> Result<(), Cut> {
+    /// Cleans up for each command, also after a failure; returns the first failure.
+    fn clean_up(&mut self, within: (&Stop, Duration)) -> Result<(), Cut> {
+        let plan = self.plan;
+        if plan.commands.iter().any(|command| command.cleanup.is_some()) {
+            (self.on_event)(&CommandsEvent::Doing("cleanup"));
+        }
+        let clean = |command: &CommandPlan| self.hook_within("cleanup", command.cleanup.as_deref(), within);
+        plan.commands.iter().map(clean).fold(Ok(()), Result::and)
+    }
+
+    fn hook(&mut self, name: &str, text: Option<&str>) -> Result<(), Cut> {
         self.hook_within(name, text, (self.stop, self.plan.timeout))
     }
 
     fn hook_within(
-        &self,
+        &mut self,
         name: &str,
         text: Option<&str>,
         (stop, timeout): (&Stop, Duration),
     ) -> Result<(), Cut> {
         let Some(text) = text else { return Ok(()) };
-        match turn::hook((name, text), &self.mark_of_hooks, timeout, stop) {
+        let ended = turn::hook((name, text), &self.mark_of_hooks, timeout, stop);
+        self.kept.add_adopted();
+        match ended {
             Ok(Waited::Stopped) => Err(Cut::Stopped),
             Ok(_) => Ok(()),
             Err(why) => Err(Cut::Failed(why)),

@@ -64,6 +64,50 @@ pub(crate) fn may_have_orphans() -> bool {
     lists.any(|list| list.map_or(true, |children| !children.trim().is_empty()))
 }
 
+/// Processes that are no strays although this process has adopted them: a server that the user started around
+/// the measured commands. Many servers clear or overwrite their environment, and with it their mark.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Kept {
+    /// Process ids, each with its start.
+    processes: BTreeSet<(i32, u64)>,
+    /// Sessions of these processes: a child that loses its parent is adopted too.
+    sessions: BTreeSet<i32>,
+}
+
+impl Kept {
+    /// Adds all present children of this process that are in another session. The caller has reaped every
+    /// process that it started.
+    pub(crate) fn add_adopted(&mut self) {
+        if !may_have_orphans() {
+            return;
+        }
+        for (pid, stat) in children() {
+            self.processes.insert((pid, stat.started));
+            if stat.session != own_session() {
+                self.sessions.insert(stat.session);
+            }
+        }
+    }
+
+    fn has(&self, pid: i32, stat: &Stat) -> bool {
+        self.processes.contains(&(pid, stat.started)) || self.sessions.contains(&stat.session)
+    }
+}
+
+fn own_session() -> i32 {
+    getsid(None).map_or(0, Pid::as_raw)
+}
+
+/// Children of this process, also zombies.
+fn children() -> Vec<(i32, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let own = getpid().as_raw();
+    pids.filter_map(|pid| Some((pid, Stat::of_any(pid).ok()?)))
+        .filter(|(_, stat)| stat.parent == own)
+        .collect()
+}
+
 /// Processes with one mark, and their descendants.
 #[derive(Debug, Clone)]
 pub(crate) struct Strays {
@@ -72,6 +116,8 @@ pub(crate) struct Strays {
     owners: Vec<u32>,
     /// Whether this process made the mark, so processes that it adopts since then also belong to the series.
     adopts: bool,
+    /// Adopted processes that are not of the series.
+    kept: Kept,
 }
 
 #[derive(Debug)]
@@ -93,7 +139,12 @@ impl Strays {
     /// Tracks the processes that a dead process left.
     pub(crate) fn left(mark: &str, user: Option<u32>) -> Self {
         let owners = [geteuid().as_raw()].into_iter().chain(user).collect();
-        Self { mark: mark.to_owned(), owners, adopts: false }
+        Self { mark: mark.to_owned(), owners, adopts: false, kept: Kept::default() }
+    }
+
+    /// Leaves these processes alone, unless they have the mark.
+    pub(crate) fn except(self, kept: Kept) -> Self {
+        Self { kept, ..self }
     }
 
     /// Returns the live processes of the series.
@@ -129,16 +180,17 @@ impl Strays {
     /// Returns the processes of the series; of the dead, those that this process must reap.
     fn all(&self) -> Vec<(Pid, Stat)> {
         let table = self.processes();
-        let (own, own_session) = (getpid().as_raw(), getsid(None).map_or(0, Pid::as_raw));
-        let is_root_of_some = |listed: &Listed| {
+        let (own, own_session) = (getpid().as_raw(), own_session());
+        let is_root_of_some = |pid: i32, listed: &Listed| {
             let Stat { parent, session, .. } = listed.stat;
             // Processes that this process starts itself stay in its session.
             let has_left = self.adopts && parent == own && session != own_session;
-            listed.mark.as_ref() == Some(&self.mark) || (listed.mark.is_none() && has_left)
+            let is_ours = listed.mark.is_none() && has_left && !self.kept.has(pid, &listed.stat);
+            listed.mark.as_ref() == Some(&self.mark) || is_ours
         };
         let mut members: BTreeSet<i32> = table
             .iter()
-            .filter(|(pid, listed)| **pid != own && is_root_of_some(listed))
+            .filter(|(pid, listed)| **pid != own && is_root_of_some(**pid, listed))
             .map(|(pid, _)| *pid)
             .collect();
         // Add unmarked descendants.

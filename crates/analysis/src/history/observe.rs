@@ -36,6 +36,8 @@ pub const SUBJECT_LABEL: &str = "benchmark";
 pub const UNIT_LABEL: &str = "unit";
 /// Fact with the time of an import, nanoseconds since 1970. The run itself begins with its first value.
 pub const IMPORTED_FACT: &str = "import.unix_ns";
+/// Fact with the source of CPU times: `events` or `rusage`.
+const CPU_SOURCE_FACT: &str = "cpu-time.source";
 /// Label, of a run or of an imported value, with the measured version.
 const VERSION_LABEL: &str = "commit";
 /// Share of both tails of an interval.
@@ -78,7 +80,7 @@ pub fn of_run(run: &Run) -> Observations {
         found.put(&run.header, common, ("time", &subject), ended.clone().and(time));
         // A change of the source is no change of the command: it must be among the suspects.
         let mut facts = facts(&run.header, &run.environment);
-        facts.insert("cpu-time.source".to_owned(), source.to_owned());
+        facts.insert(CPU_SOURCE_FACT.to_owned(), source.to_owned());
         found.put(&run.header, facts, ("cpu-time", &subject), ended.and(cpu));
     }
     found
@@ -114,13 +116,17 @@ pub fn of_comparison(run: &Run) -> Observations {
                 span.interval.ok_or_else(|| Missing::because("an interval needs at least 2 rounds")),
             ))
         };
-        let mut all = vec![("time", mean(|turn| turn.time_s)), ("cpu-time", mean(Turn::cpu_s))];
+        let mut all = vec![("time", mean(|turn| turn.time_s)), ("cpu-time", mean(comparison.cpu_s()))];
         // Few machines count them: their absence is no news.
         if comparison.turns_of(i, Phase::Measured).all(|turn| turn.instructions.is_ok()) {
             all.push(("instructions", mean(|turn| turn.instructions.clone().unwrap_or(0.0))));
         }
         for (metric, value) in all {
-            found.put(&run.header, facts.clone(), (metric, &subject), value);
+            let mut facts = facts.clone();
+            if metric == "cpu-time" {
+                facts.insert(CPU_SOURCE_FACT.to_owned(), comparison.cpu_source().to_owned());
+            }
+            found.put(&run.header, facts, (metric, &subject), value);
         }
     }
     found
@@ -200,6 +206,7 @@ pub fn of_import(run: &Run) -> Observations {
             point: Point {
                 at_unix_ns: u64::try_from(at_ms * 1_000_000).unwrap_or(0),
                 run: run.header.id,
+                host: sample.host.to_string(),
                 version: [VERSION_LABEL, "version", "run"].iter().find_map(|name| labels.get(*name)).cloned(),
                 value,
                 interval: Err(Missing::because("an import has no interval")),
@@ -237,10 +244,16 @@ impl Observations {
         };
         let host = facts.get("host.name").cloned().unwrap_or_else(|| UNKNOWN_HOST.to_owned());
         self.observed.push(Observed {
-            key: Key { metric: metric.to_owned(), subject: subject.to_owned(), host, numbers: Numbers::Ours },
+            key: Key {
+                metric: metric.to_owned(),
+                subject: subject.to_owned(),
+                host: host.clone(),
+                numbers: Numbers::Ours,
+            },
             point: Point {
                 at_unix_ns: header.anchor.unix_ns,
                 run: header.id,
+                host,
                 version: header.labels.get(VERSION_LABEL).cloned(),
                 value,
                 interval,

@@ -14,6 +14,8 @@ pub struct Point {
     pub at_unix_ns: u64,
     /// Run that holds it.
     pub run: RunId,
+    /// Machine of the run, also if its series is that of any machine.
+    pub host: String,
     /// Name of the measured version, if the run has one: a commit.
     pub version: Option<String>,
     /// The value.
@@ -24,15 +26,15 @@ pub struct Point {
     pub facts: Arc<BTreeMap<String, String>>,
 }
 
-/// Time, version, and labels of the run: they tell the values of a series apart. Of several values with one
-/// identity, that of the newest import counts.
-pub(super) type Identity = (u64, Option<String>, Vec<(String, String)>);
+/// Time, machine, version, and labels of the run: they tell the values of a series apart. Of several values
+/// with one identity, that of the newest import counts.
+pub(super) type Identity = (u64, String, Option<String>, Vec<(String, String)>);
 
 impl Point {
     pub(super) fn identity(&self) -> Identity {
         let labels = self.facts.iter().filter(|(name, _)| name.starts_with(LABEL));
         let labels = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
-        (self.at_unix_ns, self.version.clone(), labels)
+        (self.at_unix_ns, self.host.clone(), self.version.clone(), labels)
     }
 }
 

@@ -37,7 +37,9 @@ impl Sense {
         let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
         // `write_mb_s` and `req_s` are rates, too, and no times.
         let mut from_the_end = name.rsplit('_');
-        let is_amount_s = from_the_end.next() == Some("s")
+        // `time_per_request_s` is a time.
+        let is_amount_s = !has("per to for")
+            && from_the_end.next() == Some("s")
             && from_the_end
                 .next()
                 .is_some_and(|of| WORK.split_whitespace().chain(AMOUNTS).any(|word| word == of));

@@ -130,6 +130,7 @@ fn point(at_s: u64, value: f64, facts: &[(&str, &str)]) -> Observed {
         point: Point {
             at_unix_ns: at_s * 1_000_000_000,
             run: RunId::new(record::clock::WallAnchor { monotonic_ns: 0, unix_ns: at_s }, 1),
+            host: "h".into(),
             version: None,
             value,
             interval: Ok((value, value)),
@@ -403,6 +404,10 @@ fn more_errors_are_never_better() {
         ("recovery_s", Sense::Less),
         ("wall_s", Sense::Less),
         ("time_to_failure_s", Sense::More),
+        ("time_per_request_s", Sense::Less),
+        ("cpu_per_query_s", Sense::Less),
+        ("time_to_insert_rows_s", Sense::Less),
+        ("inserted_rows_s", Sense::More),
         ("capacity_bytes", Sense::More),
     ];
     for (name, expected) in sense {

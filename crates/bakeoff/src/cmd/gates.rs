@@ -111,6 +111,28 @@ impl Outputs {
         })
     }
 
+    /// Writes the files of a measurement that failed before it had a result, so that those of an earlier one do
+    /// not pass for its own. Returns the error.
+    ///
+    /// - `header`: of the measurement, whatever its state.
+    pub(crate) fn write_failed(&self, header: &RunHeader, error: anyhow::Error) -> anyhow::Error {
+        let header = RunHeader { state: RunState::Failed, ..header.clone() };
+        let why = format!("{error:#}");
+        let written = self.write(&Told {
+            title: &header.title,
+            header: Some(&header),
+            answer: &why,
+            trouble: Some(&why),
+            table: "",
+            is_decided: false,
+            gates: &[],
+        });
+        if let Err(unwritten) = written {
+            Screen::new().line(&format!("bakeoff: {unwritten:#}"));
+        }
+        error
+    }
+
     /// Writes the files, and annotations if the run is a step of GitHub Actions.
     pub(crate) fn write(&self, told: &Told<'_>) -> anyhow::Result<()> {
         if let Some(path) = &self.junit {

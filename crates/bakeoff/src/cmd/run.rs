@@ -9,16 +9,17 @@ use std::path::PathBuf;
 use analysis::Comparisons;
 use archive::{Archive, ArchiveError};
 use record::bakeoff::{Bakeoff, Trial, TrialState};
+use record::clock::WallAnchor;
 use record::gate::Gate;
 use record::quantity;
-use record::run::{RunId, RunKind, RunState};
+use record::run::{RunHeader, RunId, RunKind, RunState};
 use runner::{Event, Foreign, Options, Outcome, RunnerError};
 
 use crate::cmd::experiment::{self, Exclusive};
 use crate::cmd::gates::{self, Outputs};
 use crate::cmd::plan_file::{read, summary};
 use crate::cmd::runs::find_of;
-use crate::cmd::{Global, of_archive, print_json, profiled};
+use crate::cmd::{Global, command_line, of_archive, print_json, profiled};
 use crate::exit::Exit;
 use crate::live::Viewers;
 use crate::screen::{self, Screen};
@@ -138,7 +139,15 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut on_event);
     drop(viewers);
     told.screen.clear();
-    end(&archive, outcome, &args.outputs, global, out)
+    let outcome = outcome.map_err(|error| failed(plan.title(), &args.outputs, error))?;
+    end(&archive, &outcome, &args.outputs, global, out)
+}
+
+/// Writes the files for continuous integration of a bake-off without a result; returns its error.
+fn failed(title: &str, outputs: &Outputs, error: RunnerError) -> anyhow::Error {
+    let (anchor, title) = (WallAnchor::now(), title.to_owned());
+    let header = RunHeader::running(RunKind::Bakeoff, anchor, title, command_line(None));
+    outputs.write_failed(&header, of_runner(error))
 }
 
 pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -182,7 +191,9 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     if experiment::is_one(&archive, id)? {
         return experiment::end(&archive, outcome, None, global, out);
     }
-    end(&archive, outcome, &args.outputs, global, out)
+    let title = archive.header(id)?.title;
+    let outcome = outcome.map_err(|error| failed(&title, &args.outputs, error))?;
+    end(&archive, &outcome, &args.outputs, global, out)
 }
 
 /// The archive. In another user's folder, root continues only if the user agrees.
@@ -227,20 +238,19 @@ fn says_yes(question: &str) -> bool {
         && matches!(answer.trim(), "y" | "yes")
 }
 
-/// Prints the verdict, or the reason that it is missing; returns the exit code.
+/// Prints the verdict; returns the exit code.
 fn end(
     archive: &Archive,
-    outcome: Result<Outcome, RunnerError>,
+    outcome: &Outcome,
     outputs: &Outputs,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let outcome = outcome.map_err(of_runner)?;
     let bakeoff = archive.bakeoff(outcome.id)?;
     let comparisons = print(archive, &bakeoff, global, out)?;
     outputs.write_bakeoff(&bakeoff, &comparisons)?;
-    say_what_next(outcome.id, &outcome);
-    let of_trials = exit_of(&outcome);
+    say_what_next(outcome.id, outcome);
+    let of_trials = exit_of(outcome);
     if of_trials == Exit::Interrupted {
         return Ok(of_trials);
     }

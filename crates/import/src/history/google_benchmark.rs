@@ -116,8 +116,9 @@ fn benchmarks(entries: &[Value]) -> Result<(Vec<Benchmark<'_>>, Unread), History
     for entry in entries {
         let name = text(&entry["run_name"]).or_else(|| text(&entry["name"]));
         let name = name.ok_or_else(|| unusable(TOOL, "benchmarks", "a `name`"))?;
-        // A curve that is fitted to several benchmarks, and its error.
-        if ["big_o", "rms"].iter().any(|field| entry.get(field).is_some()) {
+        // A curve that is fitted to several benchmarks, and its error. A counter may have the same name.
+        let has = |field: &str| entry.get(field).is_some();
+        if (has("big_o") || has("rms")) && !has("real_time") {
             unread.curves += 1;
             continue;
         }

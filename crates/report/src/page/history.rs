@@ -212,6 +212,7 @@ mod tests {
         let value = |i: u64| Value {
             at_unix_ns: i * 86_400_000_000_000,
             run: "00000000000000000000000001".parse().expect("an id"),
+            host: "h".into(),
             version: None,
             value: 0.004 + 0.001 * i as f64,
             interval: Err(Missing::because("one value")),

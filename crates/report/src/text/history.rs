@@ -501,6 +501,7 @@ mod tests {
         let point = |i: u64| Point {
             at_unix_ns: i,
             run: "00000000000000000000000001".parse().expect("an id"),
+            host: "h".into(),
             version: None,
             value: 1.0,
             interval: Err(record::missing::Missing::because("one value")),

@@ -136,6 +136,65 @@ fn what_a_command_leaves_in_another_session_is_counted_and_ended_and_a_server_of
 }
 
 #[test]
+fn a_server_of_the_setup_lives_without_its_mark_and_so_does_what_it_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("server");
+    let mut plan = plan(&["true", "setsid env -i sleep 1000 & exit 0"]);
+    // As a daemon that clears its environment. Later it starts a process that loses its parent.
+    let server = format!(
+        "setsid env -i PATH=$PATH sh -c '(sleep 0.1; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}) & exec sleep 1000' &",
+        note.display()
+    );
+    plan.commands[0].setup = Some(format!("{server} sleep 0.05"));
+    plan.commands[0].conclude = Some(format!("while [ ! -e {} ]; do sleep 0.01; done", note.display()));
+    let found = conducted(&plan, &Stop::new()).unwrap();
+    let pid = nix::unistd::Pid::from_raw(std::fs::read_to_string(&note).unwrap().trim().parse().unwrap());
+    let session = nix::unistd::getsid(Some(pid));
+    let kill = |pid| nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+    assert_eq!(session.map(kill), Ok(Ok(())), "the server lives");
+    assert_eq!(kill(pid), Ok(()), "and what it started");
+    for dead in [session.unwrap(), pid] {
+        let _ = nix::sys::wait::waitpid(dead, None);
+    }
+    let left =
+        |command| found.comparison.turns_of(command, Phase::Measured).map(|turn| turn.left).sum::<u32>();
+    assert_eq!((left(0), left(1)), (0, 4));
+}
+
+#[test]
+fn what_a_failed_or_a_hanging_command_leaves_is_ended_too() {
+    for script in ["exit 3", "exec sleep 1000"] {
+        let folder = tempfile::tempdir().unwrap();
+        let note = folder.path().join("left");
+        let left =
+            format!("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' &", note.display());
+        let waits = format!("while [ ! -e {} ]; do sleep 0.01; done", note.display());
+        let script = format!("{left} {waits}; {script}");
+        let plan = CommandsPlan { timeout: Duration::from_secs(1), ..plan(&["true", &script]) };
+        assert!(matches!(conducted(&plan, &Stop::new()), Err(RunnerError::Command { .. })));
+        let pid = nix::unistd::Pid::from_raw(std::fs::read_to_string(&note).unwrap().trim().parse().unwrap());
+        assert_eq!(nix::sys::signal::kill(pid, None), Err(nix::errno::Errno::ESRCH), "{script}");
+    }
+}
+
+#[test]
+fn each_command_is_cleaned_up_also_if_the_cleanup_of_one_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut plan = plan(&["true", "true", "true"]);
+    plan.commands[0].cleanup = Some("exit 1".into());
+    plan.commands[1].cleanup = Some(format!("echo b >> {}", log.display()));
+    plan.commands[2].cleanup = Some("exit 2".into());
+    let found = conducted(&plan, &Stop::new()).unwrap();
+    assert!(
+        matches!(&found.ended, Some(Early::Failed(why)) if why.contains("exit status: 1")),
+        "{:?}",
+        found.ended
+    );
+    assert_eq!(lines(&log), ["b"]);
+}
+
+#[test]
 fn a_stop_before_the_first_round_measures_nothing_and_still_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");

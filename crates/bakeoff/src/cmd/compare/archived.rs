@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     out.flush()?;
     write_files(args, &all, &sided)?;
-    let of_pairs = if is_judged(&sided) { Exit::Good } else { Exit::Inconclusive };
+    let of_pairs = if trouble(&all, &sided).is_none() { Exit::Good } else { Exit::Inconclusive };
     Ok(gates::exit_of(&sided.gates).unwrap_or(of_pairs))
 }
 
@@ -251,9 +251,15 @@ fn refuse_nothing_in_common(all: &[Side], reference: usize) -> anyhow::Result<()
     )))
 }
 
-/// Whether a value could be judged at all; if not, the caveats and the answer give the reasons.
-fn is_judged(sided: &Sided) -> bool {
-    sided.pairs.iter().any(|pair| pair.estimate.is_ok())
+/// Reason that the comparison is not whole: a side has lost runs, or no value can be judged.
+fn trouble(all: &[Side], sided: &Sided) -> Option<String> {
+    let lost = all
+        .iter()
+        .find_map(|side| Some(format!("{} claims nothing, because {}", side.name, side.lost.first()?)));
+    lost.or_else(|| {
+        let is_judged = sided.pairs.iter().any(|pair| pair.estimate.is_ok());
+        (!is_judged).then(|| report::text::sides_answer(all, sided))
+    })
 }
 
 fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
@@ -263,7 +269,7 @@ fn write_files(args: &Args, all: &[Side], sided: &Sided) -> anyhow::Result<()> {
         title: &names.join(" against "),
         header: None,
         answer: &answer,
-        trouble: (!is_judged(sided)).then_some(answer.as_str()),
+        trouble: trouble(all, sided).as_deref(),
         table: "",
         is_decided: is_answered(sided.pairs.iter().map(|pair| pair.verdict)),
         gates: &sided.gates,

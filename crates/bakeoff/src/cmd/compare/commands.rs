@@ -18,6 +18,7 @@ use runner::{CommandPlan, CommandsEvent, CommandsPlan, Conducted, Early};
 use super::args::Args;
 use super::shown::print_results;
 use crate::cmd::gates::{self, Told};
+use crate::cmd::run::of_runner;
 use crate::cmd::{Global, command_line, experiment};
 use crate::exit::Exit;
 use crate::screen::Screen;
@@ -40,7 +41,7 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             progress.show(event);
         });
     progress.screen.clear();
-    let conducted = conducted.map_err(crate::cmd::run::of_runner)?;
+    let conducted = conducted.map_err(|error| args.outputs.write_failed(&header, of_runner(error)))?;
     for note in &conducted.notes {
         progress.screen.line(&format!("bakeoff compare: {note}"));
     }
