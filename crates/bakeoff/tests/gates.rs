@@ -105,17 +105,17 @@ fn a_bake_off_that_cannot_begin_replaces_the_files_of_an_earlier_one() {
     let plan = write(&lab, &plan("0.08", ""));
     let junit = lab.path("junit.xml");
     std::fs::write(&junit, "green").expect("a file");
-    let words = ["compare", "--blocks", "2", "--", "sleep 5", "sleep 5"];
-    let mut other = lab.command(&words).spawn().expect("it starts");
-    let refused = loop {
-        let ended = lab.run(&["run", &plan, "--quick", "--junit", junit.to_str().expect("a path")]);
-        // Until the comparison has the machine, the bake-off runs.
-        if ended.code == Some(6) {
-            break ended;
-        }
-    };
+    let begun = lab.path("begun");
+    let holds = format!("touch {}; sleep 5", begun.display());
+    let mut other =
+        lab.command(&["compare", "--blocks", "2", "--", &holds, "true"]).spawn().expect("it starts");
+    while !begun.exists() {
+        std::thread::yield_now();
+    }
+    let refused = lab.run(&["run", &plan, "--quick", "--junit", junit.to_str().expect("a path")]);
     other.kill().expect("it runs");
     other.wait().expect("it ends");
     let xml = std::fs::read_to_string(&junit).expect("a file");
-    assert!(xml.contains("errors=\"1\"") && xml.contains("Two naps"), "{xml}{}", refused.err);
+    assert!(xml.contains("errors=\"1\"") && xml.contains("Two naps"), "{xml}");
+    assert_eq!(refused.code, Some(6), "{}", refused.err);
 }
