@@ -473,3 +473,93 @@ fn a_parameter_of_text_without_a_length_is_an_error() {
     let settings = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), text, 1) };
     assert_eq!(try_run(&settings).unwrap().counts.done, 1);
 }
+
+/// A misspelt field is nil, and would be a null pointer.
+#[test]
+fn a_parameter_that_is_nil_is_an_error_with_its_place() {
+    let Some(server) = MariaDb::start() else { return };
+    let text = "function thread_init()
+          con = sysbench.sql.driver():connect()
+          st = con:prepare('SELECT ?, ?')
+          param = {id = st:bind_create(sysbench.sql.type.INT)}
+        end
+        function event()
+          st:bind_param(param.id, param.idd)
+          st:execute()
+        end";
+    for prepare in [PreparePolicy::Auto, PreparePolicy::Never] {
+        let settings = LoadSettings { prepare, ..script(&server.url(), text, 3) };
+        let Err(LoadError::Script { text }) = try_run(&settings) else { panic!("the script failed") };
+        assert!(text.starts_with("folder/own.lua:7: bind_param: parameter 2 is nil"), "{text}");
+    }
+}
+
+/// The hook at the end has the statements of the measured phase, as its time and its events are.
+#[test]
+fn the_last_report_has_no_statements_of_a_ramp_down() {
+    let Some(server) = MariaDb::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let notes = dir.path().join("notes");
+    let text = format!(
+        "function thread_init() con = sysbench.sql.driver():connect() end
+        function event() con:query('SELECT 1') end
+        function sysbench.hooks.report_cumulative(stat)
+          local file = io.open('{}', 'a')
+          file:write(stat.reads, ' ', stat.events, '\\n')
+          file:close()
+        end",
+        notes.display()
+    );
+    let settings = LoadSettings {
+        events_max: None,
+        time: Duration::from_secs(1),
+        ramp_down: Duration::from_secs(3),
+        pace: support::jittered(100.0),
+        prepare: PreparePolicy::Never,
+        ..script(&server.url(), &text, 1)
+    };
+    try_run(&settings).unwrap();
+    let found = numbers(&notes);
+    // The ramp-down has 150 events.
+    assert!(found[0][0].abs_diff(found[0][1]) < 30, "{found:?}");
+}
+
+#[test]
+fn a_script_knows_whether_its_statements_are_prepared() {
+    let of = |prepared: bool, given: &[(&str, &str)], expected: &str| {
+        let text = format!("function event() assert(sysbench.opt.db_ps_mode == '{expected}', sysbench.opt.db_ps_mode) end");
+        let mut settings = LoadSettings { prepare: PreparePolicy::Never, ..script("null:", &text, 1) };
+        settings.oltp.prepared = prepared;
+        settings.scripts.defines = given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        try_run(&settings)
+    };
+    for (prepared, given, expected) in [
+        (true, &[][..], "auto"),
+        (false, &[], "disable"),
+        (true, &[("db-ps-mode", "disable")], "disable"),
+        (false, &[("db_ps_mode", "auto")], "disable"),
+    ] {
+        assert_eq!(of(prepared, given, expected).unwrap().counts.done, 1, "{prepared} {given:?}");
+    }
+    let wrong = of(true, &[("db-ps-mode", "disabled")], "auto").unwrap_err();
+    assert_eq!(wrong.class(), ErrorClass::Usage);
+    assert!(wrong.to_string().contains("invalid value 'disabled' for '--db-ps-mode': expected auto or disable"), "{wrong}");
+}
+
+/// Both hosts are one server: a number that both draw would be a key twice.
+#[test]
+fn hosts_of_one_database_draw_no_unique_number_twice() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut client = server.connect("app", Some(PASSWORD), "bench");
+    client.query_drop("CREATE TABLE u (id INT PRIMARY KEY)").unwrap();
+    let text = "function thread_init() con = sysbench.sql.driver():connect() end
+        function event() con:query('INSERT INTO u VALUES (' .. sb_rand_uniq(1, 4000) .. ')') end";
+    let url = server.url();
+    let (scheme, place) = url.split_once('@').unwrap();
+    let (host, rest) = place.split_once('/').unwrap();
+    let both = format!("{scheme}@{host},{}/{rest}", host.replace("127.0.0.1", "localhost"));
+    let settings = LoadSettings { prepare: PreparePolicy::Never, threads: 2, ..script(&both, text, 4_000) };
+    let record = try_run(&settings).unwrap();
+    assert_eq!((record.counts.done, record.counts.failed), (4_000, 0), "{:?}", record.error_samples);
+    assert_eq!(number(&server, "SELECT COUNT(*) FROM u"), 4_000);
+}

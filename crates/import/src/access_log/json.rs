@@ -35,7 +35,7 @@ const STATUSES: &[&str] =
 /// Parses a line; its path goes to `path`.
 pub(super) fn read(line: &[u8], path: &mut Vec<u8>) -> Result<Parts, Reason> {
     let object: Map<String, Value> = serde_json::from_slice(line).map_err(|_| Reason::Unreadable)?;
-    let stamp = find(&object, TIMES).and_then(stamp).ok_or(Reason::Time)?;
+    let stamp = TIMES.iter().find_map(|name| find(&object, &[name]).and_then(stamp)).ok_or(Reason::Time)?;
     let status = match find(&object, STATUSES) {
         Some(Value::Number(number)) => status(number.to_string().as_bytes()),
         Some(Value::String(text)) => status(text.as_bytes()),

@@ -48,20 +48,18 @@ pub(super) fn hide_secrets(path: &mut Vec<u8>) -> u64 {
     if !path.iter().any(|b| matches!(b, b'=' | b'%')) && !path.windows(3).any(|w| w == b"eyJ") {
         return 0;
     }
-    hide(path, Encoded::Decoded)
+    hide(path, DECODED_MAX)
 }
 
-/// Handling of text with `%XX`, such as a URL in a parameter.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Encoded {
-    /// Read once more, decoded.
-    Decoded,
-    AsItIs,
-}
+/// Times that text with `%XX` is decoded: a URL in a parameter of a URL in a parameter.
+const DECODED_MAX: u32 = 3;
 
-fn hide(path: &mut Vec<u8>, encoded: Encoded) -> u64 {
+/// - `decodes`: times that text with `%XX` is decoded and read once more.
+fn hide(path: &mut Vec<u8>, decodes: u32) -> u64 {
     let (mut hidden, mut out, mut is_query) = (0, Vec::with_capacity(path.len()), false);
     let mut rest = &path[..];
+    // The bytes before the part.
+    let mut before = &path[..0];
     loop {
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'&' | b';')).unwrap_or(rest.len());
         let (part, after) = (&rest[..end], &rest[end..]);
@@ -79,10 +77,9 @@ fn hide(path: &mut Vec<u8>, encoded: Encoded) -> u64 {
             }
             rest = &rest[value_from + value.len()..];
         } else {
-            let is_hidden = is_token(value)
-                || encoded == Encoded::Decoded
-                    && part.contains(&b'%')
-                    && hide(&mut decoded(part), Encoded::AsItIs) > 0;
+            let is_hidden = has_token(value)
+                || is_login(before, part)
+                || decodes > 0 && part.contains(&b'%') && hide(&mut decoded(part), decodes - 1) > 0;
             out.extend_from_slice(&part[..value_from]);
             out.extend_from_slice(if is_hidden { HIDDEN } else { value });
             hidden += u64::from(is_hidden);
@@ -91,6 +88,7 @@ fn hide(path: &mut Vec<u8>, encoded: Encoded) -> u64 {
         let Some((separator, after)) = rest.split_first() else { break };
         is_query |= *separator == b'?';
         out.push(*separator);
+        before = &path[..path.len() - after.len()];
         rest = after;
     }
     if hidden > 0 {
@@ -117,9 +115,16 @@ fn is_last_word(name: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a text is a signed token: three parts of base64, the first of which begins a JSON object.
-fn is_token(text: &[u8]) -> bool {
-    text.starts_with(b"eyJ") && text.len() > 20 && text.contains(&b'.')
+/// Whether a word of a text is a signed token: three parts of base64, the first of which begins a JSON object.
+/// `Bearer` may stand before it, with a blank in one of its forms.
+fn has_token(text: &[u8]) -> bool {
+    let is_token = |word: &[u8]| word.starts_with(b"eyJ") && word.len() > 20 && word.contains(&b'.');
+    is_token(text) || text.split(|b| matches!(b, b' ' | b'+' | b':' | b',')).any(is_token)
+}
+
+/// Whether a part begins with the login of a URL: `ann:geheim@host`, after `//`.
+fn is_login(before: &[u8], part: &[u8]) -> bool {
+    before.ends_with(b"//") && part.contains(&b'@')
 }
 
 /// A name with `%XX` decoded: `pass%77ord` is `password`.
@@ -176,6 +181,14 @@ mod tests {
             ("/a?next=/v/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?next=/v/***"),
             ("/a?next=%2Fb%3Ftoken%3Dgeheim&x=1", "/a?next=***&x=1"),
             ("/token%3Dgeheim/b", "/***/b"),
+            ("/a?next=%252Fb%253Ftoken%253Dgeheim&x=1", "/a?next=***&x=1"),
+            ("/a?next=%25252Fb%25253Ftoken%25253Dgeheim&x=1", "/a?next=***&x=1"),
+            // A login in a URL, and a token after a word.
+            ("/hook?repo=https://ann:ghp_abc@git.example/x", "/hook?repo=https://***/x"),
+            ("/hook?repo=https%3A%2F%2Fann%3Aghp_abc%40git.example%2Fx", "/hook?repo=***"),
+            ("/a?h=Bearer%20eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?h=***"),
+            ("/a?h=Bearer+eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?h=***"),
+            ("/a?mail=ann@example.org//b@c", "/a?mail=ann@example.org//***"),
             ("/a?q=50%25&r=%C3%A4%3D1", "/a?q=50%25&r=%C3%A4%3D1"),
             ("/a?token=", "/a?token="),
             ("/a?token", "/a?token"),

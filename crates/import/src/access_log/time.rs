@@ -47,10 +47,13 @@ pub(super) fn iso(text: &[u8]) -> Option<Stamp> {
     stamp(date, clock - offset_s, fraction_ns, resolution_ns)
 }
 
+/// Smallest number of seconds that is a time, of 1973: smaller numbers are durations.
+const SECONDS_MIN: i64 = 100_000_000;
+
 /// Parses a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size.
 pub(super) fn unix(text: &str) -> Option<Stamp> {
     let (whole, digits) = text.split_once('.').unwrap_or((text, ""));
-    let number: i64 = whole.parse().ok().filter(|n: &i64| *n >= 0)?;
+    let number: i64 = whole.parse().ok().filter(|n: &i64| *n >= SECONDS_MIN)?;
     let unit_ns = match number {
         0..100_000_000_000 => SECOND_NS,
         100_000_000_000..100_000_000_000_000 => 1_000_000,

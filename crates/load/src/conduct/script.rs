@@ -123,6 +123,8 @@ pub(super) struct ScriptSide {
     /// warm-up: the counts before the first events, since a conductor that wakes late would miss statements.
     last: Option<Counts>,
     first: Option<Counts>,
+    /// Counts at the end of the measured phase: a ramp-down and the drain follow.
+    measured: Option<Counts>,
     has_warmup: bool,
 }
 
@@ -149,6 +151,7 @@ impl ScriptSide {
             waiting: 0,
             last: None,
             first: None,
+            measured: None,
             has_warmup: !settings.warmup.is_zero() || !settings.ramp_up.is_zero(),
         };
         match side.reporter.answer(&|| stop.is_requested()) {
@@ -170,6 +173,7 @@ impl ScriptSide {
                 self.last = self.first;
             }
             Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress),
+            Event::MeasureEnds => self.measured = Some(self.counts()),
             _ => {}
         }
     }
@@ -239,7 +243,10 @@ impl ScriptSide {
                 interval_s: record.measured.as_secs_f64(),
                 total_s: record.measured.as_secs_f64(),
                 events: record.counts.done as f64,
-                counts: difference(self.counts(), self.first.unwrap_or_else(|| self.counts_before_events())),
+                counts: difference(
+                    self.measured.unwrap_or_else(|| self.counts()),
+                    self.first.unwrap_or_else(|| self.counts_before_events()),
+                ),
                 latency_pct_s: self.percentile_s(latency),
                 latency_s: latency.summary().map(|s| {
                     [seconds(s.min_ns as f64), seconds(s.max_ns as f64), seconds(s.mean_ns), sum(s.mean_ns)]

@@ -59,6 +59,10 @@ impl Hosts {
                     (scheme.open)(&of_host(target)).map_err(|failure| in_the_name_of(&name, failure))?;
                 hosts.push(Host { name, driver });
             }
+            let mut scripts = hosts.iter().filter_map(|host| host.driver.script());
+            if let Some(first) = scripts.next() {
+                scripts.for_each(|other| other.share_unique(first));
+            }
             Self { all: hosts, share: None }
         })
     }

@@ -55,8 +55,9 @@ fn emptied<'a>(mut values: Vec<Parameter<'_>>) -> Vec<Parameter<'a>> {
 }
 
 fn value_of<'a>(parameter: Bound) -> Result<Parameter<'a>, Refused> {
-    // SAFETY: the script's statement keeps its parameters, and Lua runs nothing while this call does.
-    let head = unsafe { &*parameter };
+    // SAFETY: null, or a parameter that the script's statement keeps; Lua runs nothing while this call does.
+    let head = unsafe { parameter.as_ref() };
+    let head = head.ok_or_else(|| Refused::unsendable("a parameter is nil"))?;
     Ok(match head.kind {
         _ if head.is_null != 0 => Parameter::Null,
         INTEGER => Parameter::Integer(head.integer),

@@ -258,7 +258,8 @@ unsafe extern "C" fn more_results(link: *mut Link) -> i32 {
 
 unsafe extern "C" fn next_result(link: *mut Link) -> *mut ResultHead {
     // SAFETY: see above.
-    unsafe { &mut *link }.next_result()
+    let (link, context) = unsafe { parts_of(link) };
+    link.next_result(context)
 }
 
 unsafe extern "C" fn fetch(result: *mut ResultHead) -> i32 {

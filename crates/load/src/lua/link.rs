@@ -310,13 +310,16 @@ impl Link {
     }
 
     /// The next result of the answer, or null.
-    pub(crate) fn next_result(&mut self) -> *mut ResultHead {
+    ///
+    /// Each result counts as a query, as in sysbench.
+    pub(crate) fn next_result(&mut self, context: &mut Context) -> *mut ResultHead {
         self.error = NONE;
         let Some(set) = self.rows.next_set() else {
             self.has_result = false;
             return ptr::null_mut();
         };
         self.has_result = set.has_rows;
+        self.count(context, set.has_rows, set.affected);
         self.head(set.rows as u64, set.fields);
         if set.has_rows { &raw mut self.result } else { ptr::null_mut() }
     }
@@ -462,15 +465,19 @@ impl Link {
         context.end_statement(operation);
         let set = self.rows.set().unwrap_or_default();
         self.has_result = set.has_rows;
-        let counter = match set.affected {
-            _ if set.has_rows => Counter::Read,
+        self.count(context, set.has_rows, set.affected);
+        self.head(if set.has_rows { set.rows as u64 } else { set.affected }, set.fields);
+        if set.has_rows { &raw mut self.result } else { ptr::null_mut() }
+    }
+
+    fn count(&mut self, context: &mut Context, has_rows: bool, affected: u64) {
+        let counter = match affected {
+            _ if has_rows => Counter::Read,
             0 => Counter::Other,
             _ => Counter::Write,
         };
         context.counters.note(counter);
         self.result.counter = counter as u32;
-        self.head(if set.has_rows { set.rows as u64 } else { set.affected }, set.fields);
-        if set.has_rows { &raw mut self.result } else { ptr::null_mut() }
     }
 
     /// The result of a statement that is only checked: no rows. The script may read its fields.

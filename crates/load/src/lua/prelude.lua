@@ -236,7 +236,10 @@ function Statement:bind_param(...)
    -- The array holds addresses only; the table keeps the parameters.
    self.kept = {...}
    self.parameters = ffi.new("bakeoff_parameter *[?]", length)
-   for i = 1, length do self.parameters[i - 1] = self.kept[i] end
+   for i = 1, length do
+      if self.kept[i] == nil then error("bind_param: parameter " .. i .. " is nil", 2) end
+      self.parameters[i - 1] = self.kept[i]
+   end
    self.count = length
    return 0
 end

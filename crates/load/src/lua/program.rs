@@ -96,7 +96,9 @@ pub(crate) struct Program {
     pub(crate) server: Option<Arc<dyn Server>>,
     pub(crate) is_prepared: bool,
     pub(crate) threads: u32,
-    pub(crate) unique: Arc<Unique>,
+    /// Unique numbers, from the first draw on.
+    unique: OnceLock<Arc<Unique>>,
+    unique_seed: u64,
     seed: u64,
     states: AtomicU64,
     counters: Mutex<Vec<Arc<Counters>>>,
@@ -125,8 +127,6 @@ impl Program {
         server: Option<Arc<dyn Server>>,
     ) -> Self {
         let file = settings.scripts.files.first().expect("a load of a script has one");
-        // Unique numbers become keys. With the seed alone, a second load would meet the keys of the first.
-        let mut random = Random::of(settings.seed ^ STATE_SALT, WallAnchor::now().unix_ns);
         let is_off =
             |(name, value): &(String, String)| name.replace('_', "-") == "db-ps-mode" && value == "disable";
         let is_prepared = settings.oltp.prepared && !settings.scripts.defines.iter().any(is_off);
@@ -141,7 +141,8 @@ impl Program {
             server,
             is_prepared,
             threads: settings.threads,
-            unique: Arc::new(Unique::new(&mut random)),
+            unique: OnceLock::new(),
+            unique_seed: settings.seed ^ STATE_SALT,
             seed: settings.event_seed(),
             states: AtomicU64::new(0),
             counters: Mutex::default(),
@@ -163,13 +164,26 @@ impl Program {
             server: None,
             is_prepared: true,
             threads: 1,
-            unique: Arc::new(Unique::new(&mut Random::of(0, 0))),
+            unique: OnceLock::new(),
+            unique_seed: 0,
             seed: 0,
             states: AtomicU64::new(0),
             counters: Mutex::default(),
             failed: OnceLock::new(),
             unsent: AtomicU32::new(0),
         }
+    }
+
+    /// Numbers that do not repeat. They become keys: with the seed alone, a second load would meet the keys of
+    /// the first.
+    pub(crate) fn unique(&self) -> Arc<Unique> {
+        let new = || Arc::new(Unique::new(&mut Random::of(self.unique_seed, WallAnchor::now().unix_ns)));
+        Arc::clone(self.unique.get_or_init(new))
+    }
+
+    /// Draws unique numbers from those of another host of the load: the hosts may share one database.
+    pub(crate) fn share_unique(&self, other: &Self) {
+        self.unique.get_or_init(|| other.unique());
     }
 
     /// Random numbers of a new state, outside of events.
@@ -342,8 +356,6 @@ fn common(settings: &LoadSettings, server: Option<&dyn Server>) -> OptionValues 
     number("rand_seed", settings.seed as f64);
     let driver = server.map_or("", |server| server.driver()).to_owned();
     values.push("db_driver", OptionValue::Text(driver));
-    let mode = if settings.oltp.prepared { "auto" } else { "disable" };
-    values.push("db_ps_mode", OptionValue::Text(mode.to_owned()));
     for name in ["debug", "validate", "histogram"] {
         values.push(name, OptionValue::Switch(false));
     }

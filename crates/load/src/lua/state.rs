@@ -100,6 +100,7 @@ impl State {
         outcome?;
         let mut declared = state.declared()?;
         let is_declared = |option: &Declared| declared.iter().any(|d| d.is_named(&option.name));
+        let is_declared_by_script = declared.iter().any(|option| option.is_named("db-ps-mode"));
         let usual: Vec<Declared> = usual().into_iter().filter(|option| !is_declared(option)).collect();
         declared.extend(usual);
         for (name, _) in &program.given {
@@ -109,6 +110,9 @@ impl State {
             }
         }
         let mut values = OptionValues::of(&declared, &program.given).map_err(ScriptError::Options)?;
+        if !is_declared_by_script {
+            values.set_prepared(program.is_prepared).map_err(ScriptError::Options)?;
+        }
         for (name, value) in &program.common.0 {
             values.push(name, value.clone());
         }
@@ -130,7 +134,7 @@ impl State {
             random: program.random_of_state(),
             of_event: None,
             laws: crate::lua::laws::Laws::USUAL,
-            unique: Arc::clone(&program.unique),
+            unique: program.unique(),
             server: program.server.clone(),
             ignored: crate::lua::context::Ignored::Numbers(Vec::new()),
             counters: program.counters(),

@@ -104,6 +104,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
             "--key-pattern",
             "a load that writes every key once only fills the cache, as `prepare` does",
         );
+        fill(&given, draft)?;
         return values(&given, draft);
     } else {
         keys(&given, draft)?;
@@ -117,6 +118,22 @@ fn fills(given: &Given<'_>) -> Result<bool, LikeError> {
     let in_order =
         given.value("key-pattern").is_some_and(|pattern| matches!(pattern.as_bytes(), [b'P' | b'S', ..]));
     Ok(get == 0 && set > 0 && in_order && given.value("requests") == Some("allkeys"))
+}
+
+/// Options that `prepare` has in no form.
+fn fill(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
+    let text = "`prepare` writes values that do not expire";
+    given.remark(draft, RemarkKind::Missing, &["expiry-range"], text);
+    if given.count("run-count")?.is_some_and(|n| n > 1) {
+        given.remark(draft, RemarkKind::Missing, &["run-count"], "`prepare` fills the cache once");
+    }
+    let text = "`prepare` writes as fast as it can";
+    given.remark(draft, RemarkKind::Differs, &["rate-limiting"], text);
+    let text = "`prepare` has its own number of connections and of requests on the way";
+    given.remark(draft, RemarkKind::LeftOut, &["threads", "clients", "pipeline"], text);
+    given.remark(draft, RemarkKind::LeftOut, &["test-time"], "`prepare` ends when each key is written");
+    given.remark(draft, RemarkKind::LeftOut, &["data-verify"], "`prepare` reads nothing");
+    Ok(())
 }
 
 fn target(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {

@@ -36,7 +36,6 @@ const LEFT_OUT: &[&str] = &[
     "progress-timestamp",
     "failures-detailed",
     "verbose-errors",
-    "exit-on-abort",
     "debug",
     "continue-on-error",
 ];
@@ -112,6 +111,11 @@ fn rest(given: &Given<'_>, draft: &mut Draft) {
         "bakeoff keeps its connections open for the whole load",
     );
     given.remark(draft, RemarkKind::Missing, &["vacuum-all"], "run VACUUM before the load");
+    given.remark(draft, RemarkKind::Differs, &["exit-on-abort"], "bakeoff goes on after errors");
+    if !given.has("continue-on-error") {
+        let text = "a client of pgbench ends at an error that it does not retry; bakeoff counts the error and goes on";
+        draft.differs("errors", text);
+    }
     given.remark(draft, RemarkKind::LeftOut, OF_INIT, "it concerns `pgbench -i` only");
     if !given.has("no-vacuum") && !given.has("file") {
         draft.differs(

@@ -61,6 +61,11 @@ fn mysql(given: &Given<'_>, draft: &mut Draft) -> Result<(), LikeError> {
     }
     let hosts =
         hosts(&list(host.unwrap_or("localhost")), &list(given.value("mysql_port").unwrap_or("")), draft)?;
+    if hosts.contains(',') {
+        let text = "to bakeoff each host is a server with its own data: `prepare` and `cleanup` run on each. For hosts \
+                    of one database (a cluster), run these two with a single host";
+        draft.differs("hosts", text);
+    }
     let login = login(given, "mysql_user", "mysql_password");
     let database = encoded(given.value("mysql_db").unwrap_or("sbtest"));
     draft.target(format!("mysql://{login}{hosts}/{database}{}", query(&parameters)));
