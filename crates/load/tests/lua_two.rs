@@ -527,10 +527,13 @@ fn the_last_report_has_no_statements_of_a_ramp_down() {
 #[test]
 fn a_script_knows_whether_its_statements_are_prepared() {
     let of = |prepared: bool, given: &[(&str, &str)], expected: &str| {
-        let text = format!("function event() assert(sysbench.opt.db_ps_mode == '{expected}', sysbench.opt.db_ps_mode) end");
+        let text = format!(
+            "function event() assert(sysbench.opt.db_ps_mode == '{expected}', sysbench.opt.db_ps_mode) end"
+        );
         let mut settings = LoadSettings { prepare: PreparePolicy::Never, ..script("null:", &text, 1) };
         settings.oltp.prepared = prepared;
-        settings.scripts.defines = given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        settings.scripts.defines =
+            given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         try_run(&settings)
     };
     for (prepared, given, expected) in [
@@ -543,7 +546,10 @@ fn a_script_knows_whether_its_statements_are_prepared() {
     }
     let wrong = of(true, &[("db-ps-mode", "disabled")], "auto").unwrap_err();
     assert_eq!(wrong.class(), ErrorClass::Usage);
-    assert!(wrong.to_string().contains("invalid value 'disabled' for '--db-ps-mode': expected auto or disable"), "{wrong}");
+    assert!(
+        wrong.to_string().contains("invalid value 'disabled' for '--db-ps-mode': expected auto or disable"),
+        "{wrong}"
+    );
 }
 
 /// Both hosts are one server: a number that both draw would be a key twice.

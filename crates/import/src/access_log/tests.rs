@@ -87,6 +87,18 @@ fn lines_of_json_are_read_under_the_names_of_several_servers() {
     assert_eq!(log.due_ns, [0, 250, 500, 750, 1_000, 1_250, 1_500].map(|ms| ms * 1_000_000));
 }
 
+/// `time` may be the duration of a request.
+#[test]
+fn a_duration_in_json_is_no_time_of_the_log() {
+    let line =
+        |date: &str| format!("{{\"date\":\"{date}\",\"time\":0.012,\"method\":\"GET\",\"url\":\"/\"}}\n");
+    let text = line("2024-03-31T02:15:00Z") + &line("2024-03-31T02:16:00Z");
+    let (log, _) = read_all(text.as_bytes(), Methods::Safe).unwrap();
+    assert_eq!(log.due_ns, [0, 60_000_000_000]);
+    let alone = "{\"time\":0.012,\"method\":\"GET\",\"url\":\"/\"}\n";
+    assert!(read_all(alone.as_bytes(), Methods::Safe).is_err(), "no line has a time");
+}
+
 #[test]
 fn every_line_is_a_request_or_counted() {
     let good = "h - - [10/Oct/2000:13:55:36 +0000] \"GET /ok HTTP/1.1\" 200 1";
@@ -96,7 +108,7 @@ fn every_line_is_a_request_or_counted() {
         (b"\x00\x01\xff\xfe\"[", Reason::Time),
         (b"{\"ts\":1,\"method\":\"GET\"", Reason::Unreadable),
         (b"{\"method\":\"GET\",\"path\":\"/\"}", Reason::Time),
-        (b"{\"ts\":1,\"path\":\"/\"}", Reason::NoRequest),
+        (b"{\"ts\":1711844100,\"path\":\"/\"}", Reason::NoRequest),
         (b"h - - [40/Oct/2000:13:55:36 +0000] \"GET / HTTP/1.1\" 200 1", Reason::Time),
         (b"h - - [10/Oct/2000:13:55:36 +0000] \"-\" 400 0", Reason::NoRequest),
         (b"h - - [10/Oct/2000:13:55:36 +0000] \"\\x16\\x03\\x01\" 400 0", Reason::NoRequest),

@@ -255,7 +255,9 @@ impl OptionValues {
 
     /// Tells the script whether statements are prepared.
     pub(crate) fn set_prepared(&mut self, is_prepared: bool) -> Result<(), String> {
-        let Some((_, value)) = self.0.iter_mut().find(|(name, _)| name == "db_ps_mode") else { return Ok(()) };
+        let Some((_, value)) = self.0.iter_mut().find(|(name, _)| name == "db_ps_mode") else {
+            return Ok(());
+        };
         match value {
             OptionValue::Text(text) if !matches!(text.as_str(), "auto" | "disable") => {
                 return Err(format!("invalid value '{text}' for '--db-ps-mode': expected auto or disable"));
