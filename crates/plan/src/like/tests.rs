@@ -90,6 +90,10 @@ fn a_part_that_changes_the_load_is_missing_and_one_that_is_printed_only_is_left_
         ("memtier_benchmark --key-pattern=S:R --ratio=0:1", true),
         ("memtier_benchmark --key-pattern=S:R --ratio=1:1", false),
         ("memtier_benchmark -d 2", false),
+        // A fill, with what `prepare` does as well and what it cannot do.
+        ("memtier_benchmark --ratio=1:0 --key-pattern=P:P -n allkeys -t 2 -c 5 --pipeline 9 -x 1", true),
+        ("memtier_benchmark --ratio=1:0 --key-pattern=P:P -n allkeys -x 3", false),
+        ("memtier_benchmark --ratio=1:0 --key-pattern=P:P -n allkeys --expiry-range=60-60", false),
         ("sysbench --test=oltp --oltp-test-mode=complex run", true),
         ("sysbench --test=oltp --oltp-test-mode=simple run", true),
         ("sysbench --test=oltp --oltp-test-mode=nontrx run", false),
