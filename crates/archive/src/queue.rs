@@ -105,6 +105,10 @@ pub struct Queue {
     audit: PathBuf,
 }
 
+/// State of a queue at a moment; see [`Queue::version`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueVersion(i64, u64);
+
 /// Right to run the entries of a queue, until it is dropped. One process has it.
 #[derive(Debug)]
 pub struct WorkerLock {
@@ -275,6 +279,19 @@ impl Queue {
         Ok(counts.into_iter().filter_map(|(word, n)| Some((QueueState::from_word(&word)?, n))).collect())
     }
 
+    /// State of the queue's file, which differs after each change by this process or another.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn version(&self) -> Result<QueueVersion, QueueError> {
+        // The first number changes with commits of other connections, the second with our own changes.
+        let read = || -> rusqlite::Result<i64> {
+            self.db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+        };
+        Ok(QueueVersion(read().map_err(|e| self.wrong(e))?, self.db.total_changes()))
+    }
+
     /// The entry with this id.
     ///
     /// # Errors
@@ -286,7 +303,8 @@ impl Queue {
 
     fn by_id(&self, id: &str) -> Result<Option<Entry>, QueueError> {
         let sql = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
-        self.db.query_row(&sql, [id], entry).optional().map_err(|e| self.wrong(e))
+        let read = || self.db.prepare_cached(&sql)?.query_row([id], entry);
+        read().optional().map_err(|e| self.wrong(e))
     }
 
     /// The entry that `text` names: its id or the run's, a unique beginning, or a short name.
