@@ -303,7 +303,8 @@ impl Queue {
 
     fn by_id(&self, id: &str) -> Result<Option<Entry>, QueueError> {
         let sql = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
-        let read = || self.db.prepare_cached(&sql)?.query_row([id], entry);
+        let read =
+            || -> rusqlite::Result<Entry> { self.db.prepare_cached(&sql)?.query_row([id], entry) };
         read().optional().map_err(|e| self.wrong(e))
     }
 

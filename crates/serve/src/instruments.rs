@@ -54,7 +54,7 @@ pub(crate) struct Busy {
 }
 
 /// Values of the instruments at a moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Seen {
     /// The last interval of each instrument, or the reason that it is missing.
     pub(crate) latest: BTreeMap<&'static str, Result<Arc<Value>, String>>,

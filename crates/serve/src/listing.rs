@@ -404,7 +404,7 @@ fn stamp(archive: &Archive, rows: &[Arc<Row>]) -> Stamp {
 /// journal, and frees the lock.
 fn are_held(archive: &Archive, rows: &[Arc<Row>]) -> bool {
     let mut running = rows.iter().filter(|row| row.header.state == RunState::Running);
-    running.all(|row| archive.is_held(row.header.id) || archive.measured_now(row.header.id).is_some())
+    running.all(|row| archive.is_held(row.header.id) || archive.is_measured_now(row.header.id))
 }
 
 /// Whether the archive differs from a state by its notes alone.
