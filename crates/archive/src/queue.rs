@@ -461,10 +461,11 @@ impl Queue {
     ///
     /// The file cannot be read.
     pub fn untold(&self, since_unix_ns: u64) -> Result<Vec<Entry>, QueueError> {
-        self.select(&format!(
-            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND coalesce(recorded_unix_ns, ended_unix_ns) >= {since_unix_ns} \
+        let condition = format!(
+            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND coalesce(recorded_unix_ns, ended_unix_ns) >= ?1 \
              ORDER BY ended_unix_ns"
-        ))
+        );
+        self.select_with(&condition, [since_unix_ns.cast_signed()])
     }
 
     /// Records that a webhook was told the end of an entry.
@@ -493,10 +494,18 @@ impl Queue {
     }
 
     fn select(&self, condition: &str) -> Result<Vec<Entry>, QueueError> {
+        self.select_with(condition, [])
+    }
+
+    fn select_with(
+        &self,
+        condition: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Vec<Entry>, QueueError> {
         let select = || -> rusqlite::Result<Vec<Entry>> {
             let mut rows =
                 self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM entry WHERE {condition}"))?;
-            rows.query_map([], entry)?.collect()
+            rows.query_map(values, entry)?.collect()
         };
         select().map_err(|e| self.wrong(e))
     }
