@@ -62,7 +62,7 @@ pub use exchange::{
 pub use export::{Format, numbers};
 pub use journal::{Claim, Journal};
 pub use listing::{Damage, Filter, Listed, PartOf};
-pub use live::{Pace, ServerLog, Standing, TrialStanding};
+pub use live::{JournalPlace, Pace, ServerLog, Standing, TrialStanding};
 pub use live_file::{Live, LivePlace, LiveText};
 pub use notes::{NOTE_BYTES_MAX, Note, TAGS_MAX, WrongNote};
 pub use queue::{OPEN_MAX, Queue, QueueError, QueueVersion, Submission, WorkerLock};

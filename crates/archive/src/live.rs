@@ -17,7 +17,9 @@ use record::run::{RunHeader, RunId, RunState};
 
 use crate::bakeoff::AttemptRecord;
 use crate::error::ArchiveError;
+use crate::journal::{self, Contents};
 use crate::reader::{self, in_file};
+use crate::schema::bakeoff::Order;
 use crate::schema::event::{JournalEvent, Step};
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, disk, lock};
@@ -59,6 +61,37 @@ pub struct Standing {
     scratch: Option<PathBuf>,
     /// Trials of the current block in slices that have ended, while others are open.
     ended_of_block: u64,
+}
+
+/// Position of a reader in the journal of a bake-off, with what was read before it.
+#[derive(Debug, Default)]
+pub struct JournalPlace(Option<Known>);
+
+/// Order and events of a bake-off.
+#[derive(Debug)]
+struct Known {
+    order: Order,
+    journal: Contents,
+}
+
+impl JournalPlace {
+    fn read_on(&mut self, folder: &Path) -> Result<&Known, ArchiveError> {
+        let known = match self.0.take() {
+            Some(mut known) => {
+                let more = disk::read_after(&folder.join(bakeoff::EVENTS), known.journal.whole_bytes)?;
+                more.is_some_and(|more| journal::parse_on(&mut known.journal, &more)).then_some(known)
+            }
+            None => None,
+        };
+        let known = match known {
+            Some(known) => known,
+            None => Known {
+                order: bakeoff::read_order(folder)?.order,
+                journal: bakeoff::read_journal(folder)?,
+            },
+        };
+        Ok(self.0.insert(known))
+    }
 }
 
 /// Progress of one process of a bake-off. Time that it waited for the machine does not count.
@@ -118,19 +151,29 @@ impl Archive {
     ///
     /// No bake-off has that id, or its files cannot be read.
     pub fn standing(&self, id: RunId) -> Result<Standing, ArchiveError> {
+        self.standing_after(id, &mut JournalPlace::default())
+    }
+
+    /// Variant of [`Self::standing`] that reads what the journal has after `place`, which moves behind it. If
+    /// that does not continue what was read before, it reads everything.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::standing`].
+    pub fn standing_after(&self, id: RunId, place: &mut JournalPlace) -> Result<Standing, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
         // The lock first: a process that ends in between has written its last line by then.
         let is_held = bakeoff::is_running(&folder);
-        let order = bakeoff::read_order(&folder)?.order;
-        let events = bakeoff::read_journal(&folder)?.events;
-        let story = bakeoff::story(&events, is_held);
+        let Known { order, journal } = place.read_on(&folder)?;
+        let events = &journal.events;
+        let story = bakeoff::story(events, is_held);
         let wrong = |e| in_file(&folder, bakeoff::ORDER)(e);
         let begun = order.header.read().map_err(wrong)?;
         let mut told = Told::default();
-        for event in &events {
+        for event in events {
             told.take(event);
         }
         let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{Archive, LivePlace, ServerLog, Standing};
+use archive::{Archive, JournalPlace, LivePlace, ServerLog, Standing};
 use record::histogram::Bound;
 use record::run::{RunHeader, RunId};
 use serde_json::Value;
@@ -54,6 +54,7 @@ pub(crate) struct Followed {
     pub(crate) told: Told,
     /// Header of a single run.
     pub(crate) header: Option<RunHeader>,
+    pub(crate) journal: JournalPlace,
     /// State of a bake-off, and the length of the journal from which it was read.
     pub(crate) standing: Option<(u64, bool, Arc<Standing>)>,
     pub(crate) log: Option<ServerLog>,

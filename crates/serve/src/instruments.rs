@@ -54,7 +54,7 @@ pub(crate) struct Busy {
 }
 
 /// Values of the instruments at a moment.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// The last interval of each instrument, or the reason that it is missing.
     pub(crate) latest: BTreeMap<&'static str, Result<Arc<Value>, String>>,
@@ -69,6 +69,19 @@ impl Seen {
     /// The last interval of an instrument.
     pub(crate) fn of(&self, name: &str) -> Option<&Value> {
         self.latest.get(name)?.as_ref().ok().map(Arc::as_ref)
+    }
+
+    /// Whether both are of the same intervals.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Result<Arc<Value>, String>, _)| match (one, other) {
+            (Ok(one), Ok(other)) => Arc::ptr_eq(one, other),
+            (Err(one), Err(other)) => one == other,
+            _ => false,
+        };
+        self.ages_s == other.ages_s
+            && self.latest.keys().eq(other.latest.keys())
+            && self.latest.values().zip(other.latest.values()).all(is_same)
+            && self.strips.iter().map(Arc::as_ptr).eq(other.strips.iter().map(Arc::as_ptr))
     }
 
     /// Document by instrument; a missing one is null, with its reason.

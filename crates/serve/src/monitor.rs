@@ -242,7 +242,7 @@ impl Monitor {
         let standing = if let Some((.., standing)) = known {
             standing.clone()
         } else {
-            let standing = Arc::new(self.archive.standing(id).ok()?);
+            let standing = Arc::new(self.archive.standing_after(id, &mut followed.journal).ok()?);
             followed.standing = Some((journal, is_held, standing.clone()));
             standing
         };

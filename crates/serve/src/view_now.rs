@@ -70,9 +70,9 @@ impl Part {
                     && now.holder == before.holder
                     && now.trouble == before.trouble
             }
-            Self::Machine => now.machine == before.machine,
+            Self::Machine => now.machine.is_same(&before.machine),
             Self::Plans => {
-                now.entries == before.entries
+                (Arc::ptr_eq(&now.entries, &before.entries) || now.entries == before.entries)
                     && now.expected.iter().map(minutes).eq(before.expected.iter().map(minutes))
                     && now.not_listed() == before.not_listed()
                     && now.unlisted == before.unlisted
