@@ -262,8 +262,8 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
     parse_after(order_sha256, bytes, true)
 }
 
-/// Parses what a journal has after `told`, and adds it; `false` if one of them is damaged, or does not continue
-/// the other.
+/// Parses the rest of a journal, and adds it to `told`; `false` if one of them is damaged, or the rest does
+/// not continue `told`.
 ///
 /// - `bytes`: from the end of the last whole line on.
 pub(crate) fn parse_on(told: &mut Contents, bytes: &[u8]) -> bool {

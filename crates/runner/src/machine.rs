@@ -282,8 +282,8 @@ fn name_of(pid: i64) -> String {
     format!("process {pid}, {} of user {user}", name.trim_end_matches('\n').escape_debug())
 }
 
-/// Returns the name of a user, else the number. The last one is remembered: a directory of users may take long
-/// to answer, and a server asks twice a second.
+/// Returns the name of a user, else the number. The last one is remembered: a directory of users may take
+/// long to answer, and a server asks twice a second.
 fn user_of(uid: Uid) -> String {
     static LAST: Mutex<Option<(Uid, String)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,8 +39,8 @@ type Shared = State<Arc<App>>;
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
 pub(crate) const RUNS_MAX: usize = 1_000;
-/// Viewers that get a state at a time, and the places of these groups: one a millisecond, so that a load beside
-/// the server gets the CPU in between.
+/// Viewers that get a state at a time, and the number of such groups: one a millisecond, with the CPU free for
+/// a load in between.
 const TOGETHER: usize = 4;
 const GROUPS: usize = 16;
 

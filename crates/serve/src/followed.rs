@@ -60,7 +60,7 @@ pub(crate) struct Followed {
     pub(crate) log: Option<ServerLog>,
 }
 
-/// What a live file tells.
+/// Content of a live file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Told {
     /// Last intervals, oldest first; `None` between two trials.

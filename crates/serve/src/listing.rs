@@ -59,7 +59,7 @@ impl Row {
 pub(crate) struct Snapshot {
     /// Newest first; runs that are part of a bake-off are left out.
     pub(crate) rows: Vec<Arc<Row>>,
-    /// Those of them that may change: each second they are looked at.
+    /// Rows of runs that may change. The server looks at them each second.
     open: Vec<Arc<Row>>,
     /// Number of unreadable folders.
     pub(crate) damaged: usize,

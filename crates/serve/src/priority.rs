@@ -4,9 +4,9 @@ use nix::libc;
 
 /// Niceness of the threads that answer viewers and follow runs.
 const NICE: i32 = 10;
-/// Slice of CPU time of such a thread. That of ordinary threads is at most 2.8 ms. One of these that wakes up
-/// takes the CPU at once: a thread is not protected from one with a shorter slice (Linux 6.12). An even longer
-/// slice would delay the thread while all CPUs are busy.
+/// Slice of CPU time of such a thread. Ordinary threads have at most 2.8 ms. One that wakes up takes the CPU
+/// at once: a thread is not protected from one with a shorter slice (Linux 6.12). An even longer slice would
+/// delay the thread while all CPUs are busy.
 const SLICE_NS: u64 = 4_000_000;
 
 /// Lowers the priority of this thread and of those that it starts.
