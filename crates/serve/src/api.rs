@@ -39,8 +39,8 @@ type Shared = State<Arc<App>>;
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
 pub(crate) const RUNS_MAX: usize = 1_000;
-/// Viewers that get a state at a time, and the number of such groups. One group a millisecond leaves the CPU to
-/// a load in between.
+/// Viewers that get a state at a time, and the number of such groups. One group a millisecond leaves the CPU
+/// to a load in between.
 const TOGETHER: usize = 4;
 const GROUPS: usize = 16;
 
