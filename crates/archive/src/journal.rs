@@ -294,7 +294,9 @@ fn parse_after(link: &str, bytes: &[u8], is_beginning: bool) -> Contents {
             }
             let (body, link) = unlinked(text, &before[at].link).expect("it was found above");
             before = vec![Previous { link, body: None }];
-            let is_head = i == 0 && is_beginning && FORM.read::<Head>(body.as_bytes(), Path::new(bakeoff::EVENTS)).is_ok();
+            let is_head = i == 0
+                && is_beginning
+                && FORM.read::<Head>(body.as_bytes(), Path::new(bakeoff::EVENTS)).is_ok();
             match event(&body) {
                 Some(event) => events.push(event),
                 None if is_head => {}

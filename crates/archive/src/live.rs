@@ -85,10 +85,9 @@ impl JournalPlace {
         };
         let known = match known {
             Some(known) => known,
-            None => Known {
-                order: bakeoff::read_order(folder)?.order,
-                journal: bakeoff::read_journal(folder)?,
-            },
+            None => {
+                Known { order: bakeoff::read_order(folder)?.order, journal: bakeoff::read_journal(folder)? }
+            }
         };
         Ok(self.0.insert(known))
     }
@@ -401,10 +400,8 @@ mod tests {
         assert!(second.text.ends_with('y'));
         let found = fs::metadata(&path).unwrap();
         let at_ns = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
-        let told = ServerLog {
-            text: "told".into(),
-            seen: Some((found.dev(), found.ino(), found.len(), at_ns)),
-        };
+        let told =
+            ServerLog { text: "told".into(), seen: Some((found.dev(), found.ino(), found.len(), at_ns)) };
         assert_eq!(&*read(Some(&told)).text, "told");
         fs::write(&path, "mysql://app:S3CR3T@localhost/zz").unwrap();
         assert!(read(Some(&told)).text.ends_with("zz"));

@@ -303,8 +303,7 @@ impl Queue {
 
     fn by_id(&self, id: &str) -> Result<Option<Entry>, QueueError> {
         let sql = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
-        let read =
-            || -> rusqlite::Result<Entry> { self.db.prepare_cached(&sql)?.query_row([id], entry) };
+        let read = || -> rusqlite::Result<Entry> { self.db.prepare_cached(&sql)?.query_row([id], entry) };
         read().optional().map_err(|e| self.wrong(e))
     }
 
@@ -497,11 +496,7 @@ impl Queue {
         self.select_with(condition, [])
     }
 
-    fn select_with(
-        &self,
-        condition: &str,
-        values: impl rusqlite::Params,
-    ) -> Result<Vec<Entry>, QueueError> {
+    fn select_with(&self, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, QueueError> {
         let select = || -> rusqlite::Result<Vec<Entry>> {
             let mut rows =
                 self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM entry WHERE {condition}"))?;

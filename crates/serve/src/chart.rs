@@ -77,7 +77,12 @@ fn whole(ns: f64) -> u64 {
 }
 
 /// Values as lines, from 0 up to `top`. A value that is missing breaks the line.
-pub(crate) fn polylines(class: &str, values: &[Option<f64>], top: f64, (width, height): (f64, f64)) -> String {
+pub(crate) fn polylines(
+    class: &str,
+    values: &[Option<f64>],
+    top: f64,
+    (width, height): (f64, f64),
+) -> String {
     if top <= 0.0 {
         return String::new();
     }

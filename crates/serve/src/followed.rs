@@ -92,10 +92,10 @@ impl Told {
         let lines = || text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let is_read = |line: &&[u8]| is_interval(line) && serde_json::from_slice::<Value>(line).is_ok();
         let is_long = lines().nth(INTERVALS_MAX).is_some();
-        let first_shown =
-            if is_long { lines().rev().filter(is_read).nth(INTERVALS_MAX - 1) } else { None };
-        let is_old =
-            |line: &[u8]| first_shown.is_some_and(|first| line.as_ptr() < first.as_ptr() && is_interval(line));
+        let first_shown = if is_long { lines().rev().filter(is_read).nth(INTERVALS_MAX - 1) } else { None };
+        let is_old = |line: &[u8]| {
+            first_shown.is_some_and(|first| line.as_ptr() < first.as_ptr() && is_interval(line))
+        };
         for line in lines().filter(|line| !is_old(line)) {
             if let Ok(line) = serde_json::from_slice(line) {
                 self.take(line);
@@ -225,7 +225,8 @@ mod tests {
                 lines.push(json!({"note": format!("says \"achieved_per_s\":{n}")}));
                 lines.push(json!({"trial": n, "levels": {"achieved_per_s": "7"}}));
             }
-            let p99 = json!({"p99": n * 1_000, "lower_bounds": if n % 3 == 0 { vec!["p99"] } else { vec![] }});
+            let p99 =
+                json!({"p99": n * 1_000, "lower_bounds": if n % 3 == 0 { vec!["p99"] } else { vec![] }});
             lines.push(json!({"achieved_per_s": n, "latency_ns": p99, "backlog": 0, "interval_s": 1.0}));
         }
         let stamp = |(n, mut line): (u64, Value)| {

@@ -73,7 +73,7 @@ impl Seen {
 
     /// Whether both are of the same intervals.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let is_same = |(one, other): (&Result<Arc<Value>, String>, _)| match (one, other) {
+        let is_same = |(one, other): (&Result<Arc<Value>, String>, &_)| match (one, other) {
             (Ok(one), Ok(other)) => Arc::ptr_eq(one, other),
             (Err(one), Err(other)) => one == other,
             _ => false,

@@ -182,8 +182,7 @@ impl Listing {
                 note if note == row.note => row.clone(),
                 note => Arc::new(row.with(note)),
             };
-            let (rows, open, damaged) =
-                (old.rows.iter().map(renew).collect(), old.open.clone(), old.damaged);
+            let (rows, open, damaged) = (old.rows.iter().map(renew).collect(), old.open.clone(), old.damaged);
             Some(Snapshot { rows, open, damaged, stamp })
         });
     }
@@ -299,15 +298,12 @@ impl Snapshot {
     /// Shows the new note of a run, or that the run was removed.
     fn change(&mut self, id: RunId, note: Option<&Note>) {
         let Some(at) = self.rows.iter().position(|row| row.header.id == id) else { return };
-        match note {
-            Some(note) => {
-                let new = self.rows[at].with(note.clone());
-                self.rows[at] = Arc::new(new);
-            }
-            None => {
-                self.rows.remove(at);
-                self.open.retain(|row| row.header.id != id);
-            }
+        if let Some(note) = note {
+            let new = self.rows[at].with(note.clone());
+            self.rows[at] = Arc::new(new);
+        } else {
+            self.rows.remove(at);
+            self.open.retain(|row| row.header.id != id);
         }
     }
 

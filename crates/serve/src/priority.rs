@@ -54,10 +54,13 @@ mod tests {
             [own(), std::thread::spawn(own).join().unwrap()]
         });
         for (policy, nice) in of_both.join().unwrap() {
-            assert_eq!((policy, nice), (libc::SCHED_BATCH.to_string(), {
-                let before: i32 = before.1.parse().unwrap();
-                (before + NICE).min(19).to_string()
-            }));
+            assert_eq!(
+                (policy, nice),
+                (libc::SCHED_BATCH.to_string(), {
+                    let before: i32 = before.1.parse().unwrap();
+                    (before + NICE).min(19).to_string()
+                })
+            );
         }
         assert_eq!(own(), before, "other threads keep theirs");
     }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::{Desk, JSON, PLAN, TOML};
 use crate::app::Edit;
 use crate::identity::{Identity, Role, SESSION_COOKIE};
+use crate::shown::Shown;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
