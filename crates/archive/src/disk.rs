@@ -1,7 +1,7 @@
 //! The folder tree. New entries are written under a temporary name, synced, and renamed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek as _, Write};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -249,6 +249,17 @@ pub(crate) fn read_stored(path: &Path, stored: &StoredFile) -> Result<Vec<u8>, A
 pub(crate) fn read_open(mut file: &File, path: &Path) -> Result<Vec<u8>, ArchiveError> {
     file.rewind().map_err(ArchiveError::reading(path))?;
     read_file(file, path, TEXT_BYTES_MAX)
+}
+
+/// Reads a document from a byte on; `None` if it is shorter.
+pub(crate) fn read_after(path: &Path, from: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
+    let mut file = open(path).map_err(ArchiveError::reading(path))?;
+    let length = file.metadata().map_err(ArchiveError::reading(path))?.len();
+    if !(from..=TEXT_BYTES_MAX).contains(&length) {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::Start(from)).map_err(ArchiveError::reading(path))?;
+    read_file(&file, path, TEXT_BYTES_MAX).map(Some)
 }
 
 /// Reads a file, up to a size limit.

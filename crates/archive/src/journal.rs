@@ -239,7 +239,7 @@ fn mend(
 pub(crate) struct Contents {
     pub(crate) events: Vec<JournalEvent>,
     /// End of its last whole line.
-    whole_bytes: u64,
+    pub(crate) whole_bytes: u64,
     /// Bytes after it, left by a process that died.
     pub(crate) torn_bytes: u64,
     link: String,
@@ -259,13 +259,33 @@ pub(crate) fn begin(id: RunId, order_sha256: &str) -> String {
 /// or the one computed from its text. One changed byte costs at most one line, two if it is the byte between
 /// them, and zero if it is in a checksum.
 pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
+    parse_after(order_sha256, bytes, true)
+}
+
+/// Parses the rest of a journal, and adds it to `told`; `false` if one of them is damaged, or the rest does
+/// not continue `told`.
+///
+/// - `bytes`: from the end of the last whole line on.
+pub(crate) fn parse_on(told: &mut Contents, bytes: &[u8]) -> bool {
+    let more = parse_after(&told.link, bytes, false);
+    if told.damage.is_some() || more.damage.is_some() {
+        return false;
+    }
+    told.events.extend(more.events);
+    told.whole_bytes += more.whole_bytes;
+    (told.torn_bytes, told.link) = (more.torn_bytes, more.link);
+    true
+}
+
+/// - `is_beginning`: whether the first line is that of the journal.
+fn parse_after(link: &str, bytes: &[u8], is_beginning: bool) -> Contents {
     let whole = whole_lines(bytes);
-    let mut before = vec![Previous { link: order_sha256.to_owned(), body: None }];
+    let mut before = vec![Previous { link: link.to_owned(), body: None }];
     let (mut events, mut first_wrong, mut lost) = (Vec::new(), None, 0_u32);
     for (i, line) in bytes[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
         let text = str::from_utf8(line).unwrap_or_default();
         let found = before.iter().position(|read| unlinked(text, &read.link).is_some());
-        let event = |body: &str| if i == 0 { None } else { serde_json::from_str(body).ok() };
+        let event = |body: &str| if i == 0 && is_beginning { None } else { serde_json::from_str(body).ok() };
         if let Some(at) = found {
             // Only the checksum of the line before was damaged.
             if let Some(event) = before[at].body.as_deref().and_then(|body| serde_json::from_str(body).ok()) {
@@ -274,7 +294,9 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
             }
             let (body, link) = unlinked(text, &before[at].link).expect("it was found above");
             before = vec![Previous { link, body: None }];
-            let is_head = i == 0 && FORM.read::<Head>(body.as_bytes(), Path::new(bakeoff::EVENTS)).is_ok();
+            let is_head = i == 0
+                && is_beginning
+                && FORM.read::<Head>(body.as_bytes(), Path::new(bakeoff::EVENTS)).is_ok();
             match event(&body) {
                 Some(event) => events.push(event),
                 None if is_head => {}
@@ -293,7 +315,7 @@ pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Contents {
         let lines = if lost == 1 { "line is" } else { "lines are" };
         format!("line {line} was altered; {lost} {lines} unreadable")
     });
-    if whole == 0 {
+    if whole == 0 && is_beginning {
         damage = Some("its first line is missing".to_owned());
     }
     let link = before.swap_remove(0).link;
@@ -432,6 +454,31 @@ mod tests {
             assert_eq!(parse(&zeros, "order").events, events[..lines - 1]);
         }
         assert!(parse(&text.as_bytes()[..head - 1], "order").damage.is_some());
+    }
+
+    #[test]
+    fn a_journal_that_grew_reads_on_as_it_reads_from_its_beginning() {
+        let (_, text, _) = example();
+        let head = text.find('\n').unwrap() + 1;
+        let bytes = text.as_bytes();
+        for first in head..=bytes.len() {
+            for second in first..=bytes.len() {
+                let mut told = parse(&bytes[..first], "order");
+                let end = usize::try_from(told.whole_bytes).unwrap();
+                assert!(parse_on(&mut told, &bytes[end..second]));
+                assert_eq!(told, parse(&bytes[..second], "order"), "{first} {second}");
+            }
+        }
+        // A changed byte, a missing line, and a beginning that is damaged.
+        let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        let mut told = parse(&bytes[..starts[0]], "order");
+        assert!(!parse_on(&mut told, &bytes[starts[1]..]));
+        let mut changed = bytes.to_vec();
+        changed[starts[1] + 9] ^= 1;
+        assert!(!parse_on(&mut told, &changed[starts[0]..]));
+        assert!(parse_on(&mut told, &bytes[starts[0]..]));
+        let mut damaged = parse(&changed, "order");
+        assert!(damaged.damage.is_some() && !parse_on(&mut damaged, b""));
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! The state of a bake-off while it runs: its journal, and the intervals of its load in `live/<id>.jsonl`.
-//!
-//! The live file is for viewers only. It is removed at the end of the run; the series then hold the same
-//! intervals. No result depends on it.
+//! The state of a run while it is measured: the journal of a bake-off, the log of its server, and whether its
+//! process lives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::fcntl::{self, OFlag, openat};
 use nix::sys::stat::Mode;
@@ -15,30 +14,31 @@ use nix::unistd::geteuid;
 use record::bakeoff::{FAILURES_MAX, Trial, TrialState};
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunState};
-use serde_json::Value;
 
+use crate::bakeoff::AttemptRecord;
 use crate::error::ArchiveError;
+use crate::journal::{self, Contents};
 use crate::reader::{self, in_file};
+use crate::schema::bakeoff::Order;
 use crate::schema::event::{JournalEvent, Step};
 use crate::writer::MANIFEST;
-use crate::{Archive, bakeoff, disk, lock, masking};
+use crate::{Archive, bakeoff, disk, lock};
 
-/// Longest live file: a day of intervals of 1 s, which have 600 to 1,200 bytes. Later ones are left out.
-const LIVE_BYTES_MAX: u64 = 128 << 20;
-/// Longest part of a live file or a log that is read at a time.
-const READ_BYTES_MAX: u64 = 4 << 20;
 /// Longest part of a server's log that is shown.
 const LOG_BYTES_MAX: u64 = 16 << 10;
-/// Version of the lines.
-const SCHEMA: &str = "bakeoff.live/1";
+/// A file that changed this recently may change again within the same tick of the file system's clock.
+const RECENT_NS: i128 = 100_000_000;
 
-/// Writer of a live file. Errors are ignored: a viewer that sees nothing must not end a measurement.
-#[derive(Debug)]
-pub struct Live {
-    path: PathBuf,
-    file: Option<File>,
-    bytes: u64,
+/// End of the log of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLog {
+    /// At most 16 KiB, passwords masked.
+    pub text: Arc<str>,
+    seen: Option<LogFile>,
 }
+
+/// State of a log: device, inode, length, and the time of its last change in nanoseconds.
+type LogFile = (u64, u64, u64, i128);
 
 /// A bake-off according to its journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +61,36 @@ pub struct Standing {
     scratch: Option<PathBuf>,
     /// Trials of the current block in slices that have ended, while others are open.
     ended_of_block: u64,
+}
+
+/// Position of a reader in the journal of a bake-off, with what was read before it.
+#[derive(Debug, Default)]
+pub struct JournalPlace(Option<Known>);
+
+/// Order and events of a bake-off.
+#[derive(Debug)]
+struct Known {
+    order: Order,
+    journal: Contents,
+}
+
+impl JournalPlace {
+    fn read_on(&mut self, folder: &Path) -> Result<&Known, ArchiveError> {
+        let known = match self.0.take() {
+            Some(mut known) => {
+                let more = disk::read_after(&folder.join(bakeoff::EVENTS), known.journal.whole_bytes)?;
+                more.is_some_and(|more| journal::parse_on(&mut known.journal, &more)).then_some(known)
+            }
+            None => None,
+        };
+        let known = match known {
+            Some(known) => known,
+            None => {
+                Known { order: bakeoff::read_order(folder)?.order, journal: bakeoff::read_journal(folder)? }
+            }
+        };
+        Ok(self.0.insert(known))
+    }
 }
 
 /// Progress of one process of a bake-off. Time that it waited for the machine does not count.
@@ -93,48 +123,18 @@ pub struct TrialStanding {
 }
 
 impl Archive {
-    /// Begins the live file of a run.
-    pub fn live(&self, id: RunId) -> Live {
-        let folder = self.dir().join("live");
-        let path = live_path(&folder, id);
-        let make = || -> io::Result<File> {
-            disk::make_folder(&folder)?;
-            let _ = fs::remove_file(&path);
-            disk::new_file().open(&path)
-        };
-        let mut live = Live { file: make().ok(), path, bytes: 0 };
-        live.add(serde_json::json!({"schema": SCHEMA, "run": id.to_string()}));
-        live
+    /// Whether a living process measures a single run now.
+    pub fn is_measured_now(&self, id: RunId) -> bool {
+        let manifest = disk::partial(&self.tree.run(id)).join(MANIFEST);
+        disk::open(&manifest).and_then(|file| lock::is_taken(&file)).unwrap_or(false)
     }
 
-    /// Complete lines of a live file from the byte `from` on, and the position after them; no lines if the
-    /// run has no live file.
-    pub fn live_lines(&self, id: RunId, from: u64) -> (Vec<Value>, u64) {
-        read_lines(&live_path(&self.dir().join("live"), id), from).unwrap_or_default()
-    }
-
-    /// Runs that have a live file; the process of some may have died.
-    pub fn live_runs(&self) -> Vec<RunId> {
-        let entries = fs::read_dir(self.dir().join("live")).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut ids: Vec<RunId> =
-            names.filter_map(|name| name.strip_suffix(".jsonl")?.parse().ok()).collect();
-        ids.sort_unstable();
-        ids
-    }
-
-    /// Removes the live file of a run.
-    pub(crate) fn forget_live(&self, id: RunId) {
-        let _ = fs::remove_file(live_path(&self.dir().join("live"), id));
-    }
-
-    /// Header of a single run that a living process measures now.
+    /// Header of a single run that a living process measures now. It stays the same until the run ends.
     pub fn measured_now(&self, id: RunId) -> Option<RunHeader> {
-        let folder = disk::partial(&self.tree.run(id));
-        let manifest = disk::open(&folder.join(MANIFEST)).ok()?;
-        if !lock::is_taken(&manifest).ok()? {
+        if !self.is_measured_now(id) {
             return None;
         }
+        let folder = disk::partial(&self.tree.run(id));
         let bytes = disk::read(&folder.join(MANIFEST)).ok()?;
         Some(reader::read_draft(&folder, &bytes).ok()?.header.still_running())
     }
@@ -150,29 +150,42 @@ impl Archive {
     ///
     /// No bake-off has that id, or its files cannot be read.
     pub fn standing(&self, id: RunId) -> Result<Standing, ArchiveError> {
+        self.standing_after(id, &mut JournalPlace::default())
+    }
+
+    /// Variant of [`Self::standing`] that reads what the journal has after `place`, which moves behind it. If
+    /// that does not continue what was read before, it reads everything.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::standing`].
+    pub fn standing_after(&self, id: RunId, place: &mut JournalPlace) -> Result<Standing, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
         // The lock first: a process that ends in between has written its last line by then.
         let is_held = bakeoff::is_running(&folder);
-        let order = bakeoff::read_order(&folder)?.order;
-        let events = bakeoff::read_journal(&folder)?.events;
-        let story = bakeoff::story(&events, is_held);
+        let Known { order, journal } = place.read_on(&folder)?;
+        let events = &journal.events;
+        let story = bakeoff::story(events, is_held);
         let wrong = |e| in_file(&folder, bakeoff::ORDER)(e);
         let begun = order.header.read().map_err(wrong)?;
         let mut told = Told::default();
-        for event in &events {
+        for event in events {
             told.take(event);
         }
         let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
+        // A search for each trial takes seconds if there are 50,000.
+        let mut attempts: HashMap<u32, Vec<&AttemptRecord>> = HashMap::new();
+        for attempt in &story.attempts {
+            attempts.entry(attempt.trial).or_default().push(attempt);
+        }
         let trials = order.trials().into_iter().map(|trial| {
-            let mut of = story.attempts.iter().filter(|a| a.trial == trial.index);
-            let measured = of.clone().find(|a| counts(a.state));
-            let attempt = measured.or_else(|| of.next_back());
+            let of = attempts.get(&trial.index).map_or(&[][..], Vec::as_slice);
+            let attempt = of.iter().find(|a| counts(a.state)).or(of.last());
             let state = attempt.map_or(TrialState::Planned, |a| a.state);
-            let failures =
-                story.attempts.iter().filter(|a| a.trial == trial.index && a.state == state).count();
+            let failures = of.iter().filter(|a| a.state == state).count();
             let is_repeated = is_held && state == TrialState::Failed && failures < FAILURES_MAX as usize;
             let state = if is_repeated { TrialState::Planned } else { state };
             TrialStanding {
@@ -203,21 +216,18 @@ impl Archive {
         })
     }
 
-    /// End of the log of the server that a bake-off measures now, at most 16 KiB, passwords masked; `None`
-    /// without a server, or if this user may not read it.
-    pub fn server_log(&self, standing: &Standing) -> Option<String> {
+    /// End of the log of the server that a bake-off measures now; `None` without a server, or if this user
+    /// may not read it.
+    ///
+    /// - `before`: what was read last; a log that has not changed since then is not read again.
+    pub fn server_log(&self, standing: &Standing, before: Option<&ServerLog>) -> Option<ServerLog> {
         let journal = disk::open(&self.tree.bakeoff(standing.header.id).join(bakeoff::EVENTS)).ok()?;
         let journal = journal.metadata().ok()?;
         // Only a process of this user or of root holds such a journal, and wrote the name of the folder.
         if !is_own(&journal) || journal.mode() & 0o022 != 0 {
             return None;
         }
-        let mut file = open_log(standing.scratch.as_ref()?)?;
-        let end = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(end.saturating_sub(LOG_BYTES_MAX))).ok()?;
-        let mut bytes = Vec::new();
-        file.take(LOG_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        Some(record::target::mask_text(&String::from_utf8_lossy(&bytes)))
+        read_log(open_log(standing.scratch.as_ref()?)?, before)
     }
 }
 
@@ -333,28 +343,6 @@ impl Told {
     }
 }
 
-impl Live {
-    /// Appends a line, with its time and with passwords masked.
-    pub fn add(&mut self, mut line: Value) {
-        let Some(file) = &mut self.file else { return };
-        if let Some(object) = line.as_object_mut() {
-            object.insert("at_unix_ns".to_owned(), WallAnchor::now().unix_ns.into());
-        }
-        let mut bytes = masking::mask(line.to_string().into_bytes(), None);
-        bytes.push(b'\n');
-        self.bytes += bytes.len() as u64;
-        if self.bytes > LIVE_BYTES_MAX || file.write_all(&bytes).is_err() {
-            self.file = None;
-        }
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 fn is_own(found: &fs::Metadata) -> bool {
     found.uid() == 0 || found.uid() == geteuid().as_raw()
 }
@@ -378,65 +366,45 @@ fn open_log(scratch: &Path) -> Option<File> {
     is_log.then_some(log)
 }
 
-fn live_path(folder: &Path, id: RunId) -> PathBuf {
-    folder.join(format!("{id}.jsonl"))
-}
-
-fn read_lines(path: &Path, from: u64) -> io::Result<(Vec<Value>, u64)> {
-    let mut file = disk::open(path)?;
-    // A file that was begun anew is shorter than before.
-    let mut at = if file.metadata()?.len() < from { 0 } else { from };
-    file.seek(SeekFrom::Start(at))?;
-    let mut lines = Vec::new();
-    let mut reader = BufReader::new(file.take(READ_BYTES_MAX));
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-        at += line.len() as u64;
-        lines.extend(serde_json::from_slice::<Value>(&line).ok());
-        line.clear();
+/// Reads the end of a log, unless it is as it was `before`.
+fn read_log(mut file: File, before: Option<&ServerLog>) -> Option<ServerLog> {
+    let found = file.metadata().ok()?;
+    let changed_ns = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+    let seen = (found.dev(), found.ino(), found.len(), changed_ns);
+    if let Some(before) = before.filter(|before| before.seen == Some(seen)) {
+        return Some(before.clone());
     }
-    Ok((lines, at))
+    let is_recent = changed_ns + RECENT_NS >= i128::from(WallAnchor::now().unix_ns);
+    file.seek(SeekFrom::Start(found.len().saturating_sub(LOG_BYTES_MAX))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(LOG_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    let text = record::target::mask_text(&String::from_utf8_lossy(&bytes)).into();
+    Some(ServerLog { text, seen: (!is_recent).then_some(seen) })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn a_viewer_reads_whole_lines_only_and_each_once() {
+    fn a_log_that_has_not_changed_is_not_read_again() {
         let folder = tempfile::tempdir().unwrap();
-        let archive = Archive::open(folder.path()).unwrap();
-        let id = RunId::fresh(WallAnchor::now());
-        assert_eq!(archive.live_lines(id, 0), (Vec::new(), 0));
-        let mut live = archive.live(id);
-        live.add(json!({"n": 1}));
-        let (lines, at) = archive.live_lines(id, 0);
-        assert_eq!((lines.len(), &lines[1]["n"]), (2, &json!(1)));
-        // Half a line, as a writer that is interrupted leaves it.
-        live.file.as_mut().unwrap().write_all(b"{\"n\":").unwrap();
-        assert_eq!(archive.live_lines(id, at), (Vec::new(), at));
-        live.file.as_mut().unwrap().write_all(b"2}\n").unwrap();
-        let (lines, end) = archive.live_lines(id, at);
-        assert_eq!((lines, end > at), (vec![json!({"n": 2})], true));
-        drop(live);
-        assert_eq!(archive.live_lines(id, end), (Vec::new(), 0));
-    }
-
-    #[test]
-    fn a_file_that_was_begun_anew_is_read_from_its_beginning() {
-        let folder = tempfile::tempdir().unwrap();
-        let archive = Archive::open(folder.path()).unwrap();
-        let id = RunId::fresh(WallAnchor::now());
-        let mut live = archive.live(id);
-        (0..50).for_each(|n| live.add(json!({"n": n})));
-        let (_, at) = archive.live_lines(id, 0);
-        // A process that died left its file.
-        std::mem::forget(live);
-        let mut live = archive.live(id);
-        live.add(json!({"n": 99}));
-        assert_eq!(archive.live_lines(id, at).0[1]["n"], json!(99));
+        let path = folder.path().join("log");
+        let read = |before: Option<&ServerLog>| read_log(File::open(&path).unwrap(), before).unwrap();
+        fs::write(&path, "mysql://app:S3CR3T@localhost/x").unwrap();
+        let first = read(None);
+        assert!(!first.text.contains("S3CR3T") && first.seen.is_none(), "it may change within this tick");
+        // The same length, within the same tick perhaps.
+        fs::write(&path, "mysql://app:S3CR3T@localhost/y").unwrap();
+        let second = read(Some(&first));
+        assert!(second.text.ends_with('y'));
+        let found = fs::metadata(&path).unwrap();
+        let at_ns = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+        let told =
+            ServerLog { text: "told".into(), seen: Some((found.dev(), found.ino(), found.len(), at_ns)) };
+        assert_eq!(&*read(Some(&told)).text, "told");
+        fs::write(&path, "mysql://app:S3CR3T@localhost/zz").unwrap();
+        assert!(read(Some(&told)).text.ends_with("zz"));
     }
 
     /// A bake-off with that many trials, of which this process has ended `ended`.
@@ -526,15 +494,5 @@ mod tests {
         assert!(open_log(&link).is_none(), "a link in place of the folder");
         fs::set_permissions(&scratch, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(open_log(&scratch).is_none(), "a folder that others may enter");
-    }
-
-    #[test]
-    fn a_live_file_holds_no_password() {
-        let folder = tempfile::tempdir().unwrap();
-        let archive = Archive::open(folder.path()).unwrap();
-        let id = RunId::fresh(WallAnchor::now());
-        let mut live = archive.live(id);
-        live.add(json!({"note": "cannot connect to mysql://app:S3CR3T@localhost/test"}));
-        assert!(!format!("{:?}", archive.live_lines(id, 0)).contains("S3CR3T"));
     }
 }

@@ -105,6 +105,10 @@ pub struct Queue {
     audit: PathBuf,
 }
 
+/// State of a queue at a moment; see [`Queue::version`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueVersion(i64, u64);
+
 /// Right to run the entries of a queue, until it is dropped. One process has it.
 #[derive(Debug)]
 pub struct WorkerLock {
@@ -275,6 +279,19 @@ impl Queue {
         Ok(counts.into_iter().filter_map(|(word, n)| Some((QueueState::from_word(&word)?, n))).collect())
     }
 
+    /// State of the queue's file, which differs after each change by this process or another.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn version(&self) -> Result<QueueVersion, QueueError> {
+        // The first number changes with commits of other connections, the second with our own changes.
+        let read = || -> rusqlite::Result<i64> {
+            self.db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+        };
+        Ok(QueueVersion(read().map_err(|e| self.wrong(e))?, self.db.total_changes()))
+    }
+
     /// The entry with this id.
     ///
     /// # Errors
@@ -286,7 +303,8 @@ impl Queue {
 
     fn by_id(&self, id: &str) -> Result<Option<Entry>, QueueError> {
         let sql = format!("SELECT {COLUMNS} FROM entry WHERE id = ?1");
-        self.db.query_row(&sql, [id], entry).optional().map_err(|e| self.wrong(e))
+        let read = || -> rusqlite::Result<Entry> { self.db.prepare_cached(&sql)?.query_row([id], entry) };
+        read().optional().map_err(|e| self.wrong(e))
     }
 
     /// The entry that `text` names: its id or the run's, a unique beginning, or a short name.
@@ -442,10 +460,11 @@ impl Queue {
     ///
     /// The file cannot be read.
     pub fn untold(&self, since_unix_ns: u64) -> Result<Vec<Entry>, QueueError> {
-        self.select(&format!(
-            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND coalesce(recorded_unix_ns, ended_unix_ns) >= {since_unix_ns} \
+        let condition = format!(
+            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND coalesce(recorded_unix_ns, ended_unix_ns) >= ?1 \
              ORDER BY ended_unix_ns"
-        ))
+        );
+        self.select_with(&condition, [since_unix_ns.cast_signed()])
     }
 
     /// Records that a webhook was told the end of an entry.
@@ -474,10 +493,14 @@ impl Queue {
     }
 
     fn select(&self, condition: &str) -> Result<Vec<Entry>, QueueError> {
+        self.select_with(condition, [])
+    }
+
+    fn select_with(&self, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, QueueError> {
         let select = || -> rusqlite::Result<Vec<Entry>> {
             let mut rows =
                 self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM entry WHERE {condition}"))?;
-            rows.query_map([], entry)?.collect()
+            rows.query_map(values, entry)?.collect()
         };
         select().map_err(|e| self.wrong(e))
     }

@@ -42,7 +42,7 @@ pub fn printable_lines(text: &str) -> String {
 /// Variant of [`printable`] that keeps line ends and tabs, for text in a block of several lines.
 pub fn printable_block(text: &str) -> Cow<'_, str> {
     let is_wrong = |c: char| is_unseen(c) && !matches!(c, '\n' | '\t');
-    if !text.contains(is_wrong) {
+    if !has_wrong(text, is_wrong) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -50,6 +50,20 @@ pub fn printable_block(text: &str) -> Cow<'_, str> {
         if is_wrong(c) { push(&mut out, c) } else { out.push(c) }
     }
     Cow::Owned(out)
+}
+
+/// Whether a text of many kilobytes, most of them plain, has a character that is wrong.
+fn has_wrong(text: &str, is_wrong: impl Fn(char) -> bool) -> bool {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| !is_plain(&byte)) {
+        let mut others = rest[at..].chars();
+        if others.next().is_some_and(&is_wrong) {
+            return true;
+        }
+        rest = others.as_str();
+    }
+    false
 }
 
 fn push(out: &mut String, c: char) {

@@ -12,6 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
@@ -275,11 +276,23 @@ fn is_dead(holder: &str) -> bool {
 fn name_of(pid: i64) -> String {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(found) = process.metadata() else { return format!("process {pid}") };
-    let uid = Uid::from_raw(found.uid());
-    let user = User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+    let user = user_of(Uid::from_raw(found.uid()));
     let name = fs::read(process.join("comm")).unwrap_or_default();
     let name = String::from_utf8_lossy(&name);
     format!("process {pid}, {} of user {user}", name.trim_end_matches('\n').escape_debug())
+}
+
+/// Returns the name of a user, else the number. The last one is remembered: a directory of users may take
+/// long to answer, and a server asks twice a second.
+fn user_of(uid: Uid) -> String {
+    static LAST: Mutex<Option<(Uid, String)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, name)) = last.as_ref().filter(|(of, _)| *of == uid) {
+        return name.clone();
+    }
+    let name = User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+    *last = Some((uid, name.clone()));
+    name
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use archive::{ArchiveError, Note};
@@ -25,8 +26,8 @@ use crate::pages::{
 };
 use crate::printer::PrintError;
 use crate::queue::{Fault, Terms, check, problems, submission};
+use crate::shown::{Form, Shown};
 use crate::view::{self, Expected};
-use crate::view_now::Shown;
 
 /// Time in which a reader of a stream must take a part.
 const UNREAD_TIME: Duration = Duration::from_mins(1);
@@ -38,9 +39,10 @@ type Shared = State<Arc<App>>;
 const RUNS_DEFAULT: usize = 100;
 /// Most runs in one document.
 pub(crate) const RUNS_MAX: usize = 1_000;
-/// Equal states after which a stream of events says that it is alive, so that either end notices that the
-/// connection is gone: 15 s.
-const SAME_MAX: u32 = 30;
+/// Viewers that get a state at a time, and the number of such groups. One group a millisecond leaves the CPU
+/// to a load in between.
+const TOGETHER: usize = 4;
+const GROUPS: usize = 16;
 
 /// `GET /api/v1/queue`: open entries, and those that ended last.
 pub(crate) async fn queue(State(app): Shared, Extension(who): Extension<Identity>) -> Response {
@@ -387,7 +389,7 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Answer {
     let may_run = who.role >= Role::Run;
-    stream(&app, (peer, headers), move |shown| shown.document(may_run).to_owned())
+    stream(&app, (peer, headers), move |shown| shown.event(Form::Document { may_run }))
 }
 
 /// `GET /events`: the same as a part of a page.
@@ -398,7 +400,7 @@ pub(crate) async fn page_events(
     headers: HeaderMap,
 ) -> Answer {
     let (may_run, csrf) = (who.role >= Role::Run, app.access.csrf.clone());
-    stream(&app, (peer, headers), move |shown| json!({"html": shown.html(may_run, &csrf)}).to_string())
+    stream(&app, (peer, headers), move |shown| shown.event(Form::Page { may_run, csrf: &csrf }))
 }
 
 /// A stream of states. A slow reader gets the latest one, not all; one that is the same as the last is left
@@ -406,18 +408,21 @@ pub(crate) async fn page_events(
 fn stream(
     app: &Arc<App>,
     (peer, headers): (Peer, HeaderMap),
-    form: impl Fn(&Shown) -> String + Send + Sync + 'static,
+    form: impl Fn(&Shown) -> Bytes + Send + Sync + 'static,
 ) -> Answer {
     let place = app.viewers_of_peers.enter(peer.key()).zip(app.viewers.clone().try_acquire_owned().ok());
     let Some(place) = place else {
         return Err(error(Format::Document, StatusCode::TOO_MANY_REQUESTS, "too many viewers").into());
     };
     let mut now = app.now.subscribe();
+    app.has_newcomer.store(true, Ordering::Release);
+    let group = app.viewers_begun.fetch_add(1, Ordering::Relaxed) / TOGETHER % GROUPS;
+    let after = Duration::from_millis(group as u64);
     let app = app.clone();
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, Infallible>>(1);
     tokio::spawn(async move {
         let _place = place;
-        let (mut last, mut same) = (String::new(), 0);
+        let mut last = Bytes::new();
         loop {
             // A reader that leaves gives its place back at once: the page that follows may need it.
             let changed = tokio::select! {
@@ -427,16 +432,19 @@ fn stream(
             if changed.is_err() || !app.access.still_knows(&peer, &headers) {
                 return;
             }
-            let state = form(&now.borrow_and_update().clone());
-            let text: Bytes = if state != last {
-                format!("event: now\ndata: {state}\n\n").into()
-            } else if same >= SAME_MAX {
+            let shown = now.borrow_and_update().clone();
+            let state = form(&shown);
+            let text = if state != last {
+                state.clone()
+            } else if shown.is_repeated {
                 "event: alive\ndata: {}\n\n".into()
             } else {
-                same += 1;
                 continue;
             };
-            (last, same) = (state, 0);
+            last = state;
+            if !after.is_zero() {
+                tokio::time::sleep(after).await;
+            }
             // A reader that takes nothing for that long has gone.
             if !matches!(tokio::time::timeout(UNREAD_TIME, sender.send(Ok(text))).await, Ok(Ok(()))) {
                 return;

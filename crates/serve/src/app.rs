@@ -1,6 +1,7 @@
 //! State that all requests share.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use archive::{Action, Archive, ArchiveError, Entry, Note, Queue, QueueError, Submission, WrongNote};
@@ -15,18 +16,22 @@ use crate::instruments::Instruments;
 use crate::limits::{CHANGES, Limiter, REQUESTS, WRONG_TOKENS};
 use crate::listen::Guests;
 use crate::listing::{Listing, Snapshot};
-use crate::monitor::Monitor;
+use crate::monitor::{Monitor, Now};
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::render::Cache;
 use crate::settings::Settings;
+use crate::shown::Shown;
 use crate::view;
-use crate::view_now::Shown;
 use crate::worker::Bell;
 
 /// Viewers of the monitor at a time.
 const VIEWERS_MAX: usize = 64;
 /// Viewers of one peer at a time. A browser has six connections to a server at most.
 const VIEWERS_OF_PEER_MAX: usize = 16;
+
+/// Equal states after which viewers hear that the server is alive, so that either end notices that the
+/// connection is gone: 15 s.
+const EQUAL_MAX: u32 = 30;
 
 /// Exports at a time: each holds a run in memory and may take a CPU.
 const EXPORTS_MAX: usize = 2;
@@ -49,6 +54,12 @@ pub(crate) struct App {
     pub(crate) wrong_tokens: Limiter,
     pub(crate) monitor: Monitor,
     pub(crate) now: watch::Sender<Arc<Shown>>,
+    /// Whether a viewer has come since the last state was sent.
+    pub(crate) has_newcomer: AtomicBool,
+    /// Viewers that have come.
+    pub(crate) viewers_begun: AtomicUsize,
+    /// States that were not sent, since they were like the last one.
+    equal_states: AtomicU32,
     /// One page is rendered at a time: a page must not take CPUs from a measurement.
     pub(crate) rendering: Arc<Semaphore>,
     pub(crate) viewers: Arc<Semaphore>,
@@ -101,6 +112,9 @@ impl App {
             wrong_tokens: Limiter::new(WRONG_TOKENS),
             monitor,
             now: watch::Sender::new(Arc::default()),
+            has_newcomer: AtomicBool::default(),
+            viewers_begun: AtomicUsize::default(),
+            equal_states: AtomicU32::default(),
             rendering: Arc::new(Semaphore::new(1)),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             viewers_of_peers: Guests::new(VIEWERS_OF_PEER_MAX),
@@ -226,9 +240,30 @@ impl App {
     /// Wakes the worker and the viewers.
     fn changed(&self) {
         self.bell.ring();
-        if self.now.receiver_count() > 0 {
-            self.now.send_replace(Arc::new(Shown::new(self.monitor.look())));
+        self.tell(|| self.monitor.look(), &|| ());
+    }
+
+    /// Sends the state of this moment to the viewers, if there are any that do not have it.
+    ///
+    /// - `rest`: called between two pieces of work.
+    pub(crate) fn tell(&self, look: impl FnOnce() -> Now, rest: &dyn Fn()) {
+        if self.now.receiver_count() == 0 {
+            return;
         }
+        let has_newcomer = self.has_newcomer.swap(false, Ordering::AcqRel);
+        let before = self.now.borrow().clone();
+        let now = look();
+        let is_same = before.is_same(&now);
+        let is_alive = is_same && self.equal_states.fetch_add(1, Ordering::Relaxed) + 1 >= EQUAL_MAX;
+        if is_same && !is_alive && !has_newcomer {
+            return;
+        }
+        if is_alive || !is_same {
+            self.equal_states.store(0, Ordering::Relaxed);
+        }
+        let mut new = Shown::after(&before, now, &self.access.csrf, rest);
+        new.is_repeated = is_alive;
+        self.now.send_replace(Arc::new(new));
     }
 }
 

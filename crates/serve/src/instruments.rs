@@ -71,6 +71,19 @@ impl Seen {
         self.latest.get(name)?.as_ref().ok().map(Arc::as_ref)
     }
 
+    /// Whether both are of the same intervals.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Result<Arc<Value>, String>, &_)| match (one, other) {
+            (Ok(one), Ok(other)) => Arc::ptr_eq(one, other),
+            (Err(one), Err(other)) => one == other,
+            _ => false,
+        };
+        self.ages_s == other.ages_s
+            && self.latest.keys().eq(other.latest.keys())
+            && self.latest.values().zip(other.latest.values()).all(is_same)
+            && self.strips.iter().map(Arc::as_ptr).eq(other.strips.iter().map(Arc::as_ptr))
+    }
+
     /// Document by instrument; a missing one is null, with its reason.
     pub(crate) fn document(&self) -> Value {
         let (mut document, mut missing) = (Map::new(), Map::new());

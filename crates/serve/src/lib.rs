@@ -13,11 +13,13 @@
 mod answer;
 mod api;
 mod app;
+mod chart;
 mod client;
 mod compare;
 mod error;
 mod executes;
 mod export;
+mod followed;
 mod guard;
 mod identity;
 mod instruments;
@@ -30,10 +32,12 @@ mod outcome;
 mod pages;
 mod place;
 mod printer;
+mod priority;
 mod queue;
 mod render;
 mod server;
 mod settings;
+mod shown;
 mod situation;
 mod stream;
 #[cfg(test)]

@@ -59,6 +59,8 @@ impl Row {
 pub(crate) struct Snapshot {
     /// Newest first; runs that are part of a bake-off are left out.
     pub(crate) rows: Vec<Arc<Row>>,
+    /// Rows of runs that may change. The server looks at them each second.
+    open: Vec<Arc<Row>>,
     /// Number of unreadable folders.
     pub(crate) damaged: usize,
     stamp: Stamp,
@@ -180,7 +182,8 @@ impl Listing {
                 note if note == row.note => row.clone(),
                 note => Arc::new(row.with(note)),
             };
-            Some(Snapshot { rows: old.rows.iter().map(renew).collect(), damaged: old.damaged, stamp })
+            let (rows, open, damaged) = (old.rows.iter().map(renew).collect(), old.open.clone(), old.damaged);
+            Some(Snapshot { rows, open, damaged, stamp })
         });
     }
 
@@ -261,7 +264,7 @@ impl Listing {
             std::thread::sleep(LOOK_EVERY);
             let old = self.snapshot();
             let began_ns = Monotonic.now_ns();
-            let now = stamp(&self.archive, &old.rows);
+            let now = stamp(&self.archive, &old.open);
             if old.stamp.is_some() && now == old.stamp {
                 self.known_ns.store(began_ns, Ordering::Relaxed);
                 continue;
@@ -295,12 +298,12 @@ impl Snapshot {
     /// Shows the new note of a run, or that the run was removed.
     fn change(&mut self, id: RunId, note: Option<&Note>) {
         let Some(at) = self.rows.iter().position(|row| row.header.id == id) else { return };
-        match note {
-            Some(note) => {
-                let new = self.rows[at].with(note.clone());
-                self.rows[at] = Arc::new(new);
-            }
-            None => drop(self.rows.remove(at)),
+        if let Some(note) = note {
+            let new = self.rows[at].with(note.clone());
+            self.rows[at] = Arc::new(new);
+        } else {
+            self.rows.remove(at);
+            self.open.retain(|row| row.header.id != id);
         }
     }
 
@@ -362,9 +365,10 @@ fn read(archive: &Archive) -> Result<Snapshot, ArchiveError> {
         Arc::new(row(header, short, traits, note))
     });
     let rows: Vec<Arc<Row>> = rows.collect();
+    let open: Vec<Arc<Row>> = rows.iter().filter(|row| can_change(row.header.state)).cloned().collect();
     let stamp =
-        before.filter(|_| are_held(archive, &rows)).map(|folders| (folders, journals(archive, &rows)));
-    Ok(Snapshot { stamp, rows, damaged: archive.damage()?.len() })
+        before.filter(|_| are_held(archive, &open)).map(|folders| (folders, journals(archive, &open)));
+    Ok(Snapshot { stamp, rows, open, damaged: archive.damage()?.len() })
 }
 
 fn row(header: RunHeader, short: String, traits: Traits, note: Note) -> Row {
@@ -404,14 +408,14 @@ fn stamp(archive: &Archive, rows: &[Arc<Row>]) -> Stamp {
 /// journal, and frees the lock.
 fn are_held(archive: &Archive, rows: &[Arc<Row>]) -> bool {
     let mut running = rows.iter().filter(|row| row.header.state == RunState::Running);
-    running.all(|row| archive.is_held(row.header.id) || archive.measured_now(row.header.id).is_some())
+    running.all(|row| archive.is_held(row.header.id) || archive.is_measured_now(row.header.id))
 }
 
 /// Whether the archive differs from a state by its notes alone.
 fn is_of_notes(archive: &Archive, old: &Snapshot) -> bool {
     let Some(([runs, bakeoffs, notes], grown)) = old.stamp else { return false };
     let is_same = times(archive).is_some_and(|now| now[..2] == [runs, bakeoffs] && now[2] != notes);
-    is_same && are_held(archive, &old.rows) && journals(archive, &old.rows) == grown
+    is_same && are_held(archive, &old.open) && journals(archive, &old.open) == grown
 }
 
 /// Times at which the folders changed; `None` if one changed just now.
@@ -433,11 +437,15 @@ fn times(archive: &Archive) -> Option<[i128; 3]> {
     Some([changed("runs")?, changed("bakeoffs")?, changed("notes")?])
 }
 
+/// Whether a process may write a run in that state, or continue it.
+fn can_change(state: RunState) -> bool {
+    matches!(state, RunState::Running | RunState::Interrupted | RunState::Abandoned)
+}
+
 /// Sum over the journals that can still grow: a change of any shows.
 fn journals(archive: &Archive, rows: &[Arc<Row>]) -> u64 {
-    let can_grow = |state| matches!(state, RunState::Running | RunState::Interrupted | RunState::Abandoned);
     let length = |folder: &Path| fs::metadata(folder.join("events.jsonl")).map_or(0, |found| found.len());
-    let open = rows.iter().filter(|row| can_grow(row.header.state));
+    let open = rows.iter().filter(|row| can_change(row.header.state));
     open.map(|row| length(&archive.bakeoff_dir(row.header.id))).sum()
 }
 

@@ -4,18 +4,15 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use archive::{Archive, Entry, Queue, QueueState, Standing};
+use archive::{Archive, Entry, Queue, QueueError, QueueState, QueueVersion, Standing};
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunState};
 use serde_json::{Value, json};
 
+use crate::followed::{Followed, Point};
 use crate::instruments::{Instruments, Seen};
 use crate::view::{self, Expected};
 
-/// Intervals of a run that are shown.
-const INTERVALS_MAX: usize = 120;
-/// Notes of a run that are shown.
-const NOTES_MAX: usize = 10;
 /// Entries that ended and are shown.
 pub(crate) const ENDED_MAX: u32 = 100;
 /// Intervals of a load that is behind: its backlog grows in all of them, and it does less than this part of
@@ -32,21 +29,17 @@ const IN_TURNS: &str = "not shown in slices: the loads of a block take turns";
 const READ_ONLY: &str = "not shown: this server is read-only";
 /// Trials of an order in a document; those of a longer one are counted only.
 const ORDER_MAX: usize = 600;
-/// Age of an interval, besides three of its lengths, up to which it is shown.
-const STALE_AFTER_S: f64 = 2.0;
-/// Age of an interval, besides one of its lengths, from which its age is shown with it.
-const OF_NOW_S: f64 = 1.0;
 
 /// State of a moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Now {
     pub(crate) at_unix_ns: u64,
     /// Open entries, and the last ones that ended.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Arc<Vec<Entry>>,
     /// Expected start and end of each entry.
     pub(crate) expected: Vec<Expected>,
     /// Number of entries in each state that has any, those that are not listed included.
-    pub(crate) counts: BTreeMap<QueueState, u32>,
+    pub(crate) counts: Arc<BTreeMap<QueueState, u32>>,
     pub(crate) running: Vec<Running>,
     /// Latest intervals of the machine's instruments.
     pub(crate) machine: Seen,
@@ -66,17 +59,17 @@ pub(crate) struct Running {
     pub(crate) header: RunHeader,
     /// Trials of a bake-off; `None` for a load.
     pub(crate) standing: Option<Arc<Standing>>,
-    /// Last intervals of its load, oldest first; null between two trials.
-    pub(crate) intervals: Vec<Value>,
+    /// Last intervals of its load, oldest first; `None` between two trials.
+    pub(crate) points: Vec<Option<Point>>,
     /// Last notes, oldest first.
     pub(crate) notes: Vec<String>,
     /// Current step of the series or phase of the load.
     pub(crate) step: String,
     /// End of the log of the server under test.
-    pub(crate) log: Option<String>,
+    pub(crate) log: Option<Arc<str>>,
     pub(crate) expected_end_unix_ns: Option<u64>,
     /// The present interval; `None` between trials, or if the last one is old.
-    pub(crate) interval: Option<Value>,
+    pub(crate) interval: Option<Arc<Value>>,
     /// Age of that interval, if the next one is overdue.
     pub(crate) age_s: Option<u64>,
 }
@@ -88,9 +81,14 @@ pub(crate) struct Monitor {
     queue: Option<Arc<Mutex<Queue>>>,
     instruments: Arc<Instruments>,
     trouble: Arc<Mutex<Option<String>>>,
+    /// Entries, and the state of the queue that had them.
+    listed: Mutex<Option<(QueueVersion, Listed)>>,
     followed: Mutex<HashMap<RunId, Followed>>,
     ended: Mutex<Ended>,
 }
+
+/// Entries of a queue, and the number of entries in each state.
+type Listed = (Arc<Vec<Entry>>, Arc<BTreeMap<QueueState, u32>>);
 
 /// Runs that ended while they were watched.
 #[derive(Debug, Default)]
@@ -98,21 +96,6 @@ struct Ended {
     /// Runs without a stored result yet, each with the time up to which one may come.
     pending: Vec<(RunId, u64)>,
     results: VecDeque<RunHeader>,
-}
-
-/// Facts read about a run so far.
-#[derive(Debug, Default)]
-struct Followed {
-    /// Position in its live file.
-    at: u64,
-    intervals: Vec<Value>,
-    notes: Vec<String>,
-    step: String,
-    /// Length of a load, and the time at which its first phase began.
-    lasts_s: Option<f64>,
-    began_unix_ns: Option<u64>,
-    /// State of the run, and the length of the journal from which it was read.
-    standing: Option<(u64, bool, Arc<Standing>)>,
 }
 
 const LOCK: &str = "no thread panics while it holds this lock";
@@ -124,14 +107,15 @@ impl Monitor {
         instruments: Arc<Instruments>,
         trouble: Arc<Mutex<Option<String>>>,
     ) -> Self {
-        Self { archive, queue, instruments, trouble, followed: Mutex::default(), ended: Mutex::default() }
+        let (listed, followed, ended) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { archive, queue, instruments, trouble, listed, followed, ended }
     }
 
-    /// Reads the state of this moment.
+    /// Reads the state of this moment. What has not changed since the last look is not read again.
     pub(crate) fn look(&self) -> Now {
         let at_unix_ns = WallAnchor::now().unix_ns;
         let mut trouble = self.trouble.lock().expect(LOCK).clone();
-        let read = match self.queue.as_ref().map(|queue| listed(&queue.lock().expect(LOCK))) {
+        let read = match self.queue.as_ref().map(|queue| self.listed(&queue.lock().expect(LOCK))) {
             None => Err(READ_ONLY.to_owned()),
             Some(Ok(read)) => Ok(read),
             Some(Err(why)) => {
@@ -180,6 +164,18 @@ impl Monitor {
         }
     }
 
+    fn listed(&self, queue: &Queue) -> Result<Listed, QueueError> {
+        // The version first: the next look finds a change in between.
+        let version = queue.version()?;
+        let mut known = self.listed.lock().expect(LOCK);
+        if let Some((_, listed)) = known.as_ref().filter(|(of, _)| *of == version) {
+            return Ok(listed.clone());
+        }
+        let listed = (Arc::new(queue.entries(ENDED_MAX)?), Arc::new(queue.counts()?));
+        *known = Some((version, listed.clone()));
+        Ok(listed)
+    }
+
     /// Results of the runs that ended last. One is stored a while after its last interval, if at all.
     fn ended(&self, gone: &[RunId], now_unix_ns: u64) -> Vec<RunHeader> {
         let mut ended = self.ended.lock().expect(LOCK);
@@ -192,7 +188,7 @@ impl Monitor {
                 results.push_front(header);
                 return false;
             }
-            now_unix_ns < *until || self.archive.measured_now(*id).is_some() || self.archive.is_held(*id)
+            now_unix_ns < *until || self.archive.is_measured_now(*id) || self.archive.is_held(*id)
         });
         results.truncate(RESULTS_MAX);
         results.iter().cloned().collect()
@@ -206,24 +202,36 @@ impl Monitor {
             let standing = self.standing(id, followed, bytes)?;
             (standing.header.clone(), Some(standing))
         } else {
-            (self.archive.measured_now(id)?, None)
+            (self.header(id, followed)?, None)
         };
         followed.read(&self.archive, id);
+        followed.log =
+            standing.as_ref().and_then(|standing| self.archive.server_log(standing, followed.log.as_ref()));
+        let told = &followed.told;
         let expected_end_unix_ns = match &standing {
             Some(standing) => standing.expected_end_unix_ns(now_unix_ns),
-            None => followed.expected_end_unix_ns(now_unix_ns),
+            None => told.expected_end_unix_ns(now_unix_ns),
         };
+        let present = told.present(now_unix_ns);
         Some(Running {
-            log: standing.as_ref().and_then(|standing| self.archive.server_log(standing)),
+            log: followed.log.as_ref().map(|log| log.text.clone()),
             header,
             standing,
-            interval: followed.present(now_unix_ns).map(|(interval, _)| interval.clone()),
-            age_s: followed.present(now_unix_ns).and_then(|(_, age_s)| age_s),
-            intervals: followed.intervals.clone(),
-            notes: followed.notes.clone(),
-            step: followed.step.clone(),
+            interval: present.map(|(interval, _)| interval.clone()),
+            age_s: present.and_then(|(_, age_s)| age_s),
+            points: told.points.clone(),
+            notes: told.notes.clone(),
+            step: told.step.clone(),
             expected_end_unix_ns,
         })
+    }
+
+    /// Header of a single run; `None` if no process measures it.
+    fn header(&self, id: RunId, followed: &mut Followed) -> Option<RunHeader> {
+        if followed.header.is_none() || !self.archive.is_measured_now(id) {
+            followed.header = self.archive.measured_now(id);
+        }
+        followed.header.clone()
     }
 
     /// State of a bake-off; `None` if no process conducts it.
@@ -234,76 +242,11 @@ impl Monitor {
         let standing = if let Some((.., standing)) = known {
             standing.clone()
         } else {
-            let standing = Arc::new(self.archive.standing(id).ok()?);
+            let standing = Arc::new(self.archive.standing_after(id, &mut followed.journal).ok()?);
             followed.standing = Some((journal, is_held, standing.clone()));
             standing
         };
         standing.is_held.then_some(standing)
-    }
-}
-
-type Listed = (Vec<Entry>, BTreeMap<QueueState, u32>);
-
-fn listed(queue: &Queue) -> Result<Listed, archive::QueueError> {
-    Ok((queue.entries(ENDED_MAX)?, queue.counts()?))
-}
-
-impl Followed {
-    fn read(&mut self, archive: &Archive, id: RunId) {
-        let (lines, at) = archive.live_lines(id, self.at);
-        self.at = at;
-        for line in lines {
-            self.take(line);
-        }
-    }
-
-    fn take(&mut self, line: Value) {
-        if let Some(note) = line["note"].as_str() {
-            self.notes.push(note.to_owned());
-        } else if line["achieved_per_s"].is_number() {
-            self.intervals.push(line);
-        } else if let Some(phase) = line["phase"].as_str() {
-            phase.clone_into(&mut self.step);
-            self.began_unix_ns = self.began_unix_ns.or(line["at_unix_ns"].as_u64());
-        } else if let Some(step) = line["step"].as_str() {
-            self.step = format!("series {}: {step}", line["series"]);
-            self.gap();
-        } else if let Some(doing) = line["doing"].as_str() {
-            doing.clone_into(&mut self.step);
-            self.gap();
-        } else if line["trial"].is_number() {
-            self.gap();
-        } else if let Some(lasts_s) = line["lasts_s"].as_f64() {
-            self.lasts_s = Some(lasts_s);
-        }
-        let surplus = self.intervals.len().saturating_sub(INTERVALS_MAX);
-        self.intervals.drain(..surplus);
-        let surplus = self.notes.len().saturating_sub(NOTES_MAX);
-        self.notes.drain(..surplus);
-    }
-
-    /// Ends a trial's intervals: those of the next one are of another configuration.
-    fn gap(&mut self) {
-        if self.intervals.last().is_some_and(|last| !last.is_null()) {
-            self.intervals.push(Value::Null);
-        }
-    }
-
-    /// The interval of this moment, and its age if the next one is overdue. An old one says nothing about
-    /// this moment: between trials, or if the process hangs.
-    fn present(&self, now_unix_ns: u64) -> Option<(&Value, Option<u64>)> {
-        let last = self.intervals.last()?;
-        let age_ns = now_unix_ns.saturating_sub(last["at_unix_ns"].as_u64()?);
-        let (age_s, length_s) = (age_ns as f64 / 1e9, last["interval_s"].as_f64().unwrap_or(0.0));
-        let shown = (age_s > length_s + OF_NOW_S).then_some(age_ns / 1_000_000_000);
-        (age_s <= 3.0 * length_s + STALE_AFTER_S).then_some((last, shown))
-    }
-
-    /// Time at which a load ends according to its options; `None` if it takes longer.
-    fn expected_end_unix_ns(&self, now_unix_ns: u64) -> Option<u64> {
-        let lasts = std::time::Duration::try_from_secs_f64(self.lasts_s?).ok()?;
-        let end = self.began_unix_ns?.checked_add(u64::try_from(lasts.as_nanos()).ok()?)?;
-        (end >= now_unix_ns).then_some(end)
     }
 }
 
@@ -357,16 +300,31 @@ impl Running {
         self.standing.as_ref().filter(|standing| standing.is_in_slices && is_open(standing)).map(|_| IN_TURNS)
     }
 
+    /// Whether a page shows both the same way.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let Self { header, standing, points, notes, step, log, expected_end_unix_ns, interval, age_s } = self;
+        // A bake-off that has not changed is the same value; the comparison of its trials would take long.
+        standing.as_ref().map(Arc::as_ptr) == other.standing.as_ref().map(Arc::as_ptr)
+            && *header == other.header
+            && *points == other.points
+            && *notes == other.notes
+            && *step == other.step
+            && *log == other.log
+            && *expected_end_unix_ns == other.expected_end_unix_ns
+            && *interval == other.interval
+            && *age_s == other.age_s
+    }
+
     /// Reason to call a load behind: it does less than is offered, and its backlog grows. `None` if the last
     /// intervals do not show that.
     pub(crate) fn behind(&self) -> Option<String> {
         self.interval.as_ref()?;
-        let begin = self.intervals.iter().rposition(Value::is_null).map_or(0, |gap| gap + 1);
-        let last = self.intervals[begin..].last_chunk::<BEHIND_INTERVALS>()?;
-        let number = |interval: &Value, name: &str| interval[name].as_f64();
-        let sum = |name: &str| last.iter().map(|interval| number(interval, name)).sum::<Option<f64>>();
-        let (offered, done) = (sum("offered_per_s")?, sum("achieved_per_s")?);
-        let grows = |pair: &[Value]| Some(number(&pair[1], "backlog")? > number(&pair[0], "backlog")?);
+        let last = *self.points.last_chunk::<BEHIND_INTERVALS>()?;
+        // None of them is a gap.
+        let last = last.into_iter().collect::<Option<Vec<Point>>>()?;
+        let offered = last.iter().map(|point| point.offered_per_s).sum::<Option<f64>>()?;
+        let done = last.iter().map(|point| point.done_per_s).sum::<Option<f64>>()?;
+        let grows = |pair: &[Point]| Some(pair[1].backlog? > pair[0].backlog?);
         let is_behind =
             done < BEHIND_RATIO * offered && last.windows(2).all(|pair| grows(pair) == Some(true));
         let each = BEHIND_INTERVALS as f64;
@@ -389,7 +347,7 @@ impl Running {
             "expected_end": self.expected_end_unix_ns.map(view::rfc3339),
             "step": self.step,
             "notes": self.notes,
-            "interval": self.interval,
+            "interval": self.interval.as_deref(),
             "age_s": self.age_s,
             "behind": self.behind(),
         });
@@ -407,58 +365,15 @@ impl Running {
 mod tests {
     use super::*;
 
-    fn interval(n: u64, at_unix_ns: u64) -> Value {
-        json!({"phase": "measure", "achieved_per_s": n, "interval_s": 1.0, "at_unix_ns": at_unix_ns})
-    }
-
-    #[test]
-    fn a_viewer_holds_the_last_intervals_only() {
-        let mut followed = Followed::default();
-        for n in 0..500 {
-            followed.take(interval(n, n));
-            followed.take(json!({"note": n.to_string()}));
-        }
-        assert_eq!((followed.intervals.len(), followed.notes.len()), (INTERVALS_MAX, NOTES_MAX));
-        assert_eq!(followed.intervals.last().unwrap()["achieved_per_s"], 499);
-        followed.take(json!({"phase": "measure"}));
-        assert_eq!(followed.step, "measure");
-        followed.take(json!({"doing": "block 2: 4 series in turns of 300 ms"}));
-        assert_eq!(followed.step, "block 2: 4 series in turns of 300 ms");
-    }
-
-    #[test]
-    fn the_last_interval_of_a_trial_is_not_the_present_of_the_next() {
-        let mut followed = Followed::default();
-        followed.take(interval(7, 1_000_000_000));
-        let present = |followed: &Followed, now_s: u64| followed.present(now_s * 1_000_000_000).is_some();
-        assert!(present(&followed, 2), "it ended a second ago");
-        let age = |now_s: u64| followed.present(now_s * 1_000_000_000).unwrap().1;
-        assert_eq!([2, 3, 4, 6].map(age), [None, None, Some(3), Some(5)], "one of 1 s, of the time 1");
-        assert!(!present(&followed, 9), "the process hangs, or the server is being stopped");
-        followed.take(json!({"series": 2, "block": 1, "step": "setup"}));
-        assert!(!present(&followed, 2), "the next server is being set up");
-        followed.take(json!({"trial": 1, "levels": {}}));
-        assert_eq!(followed.intervals.iter().filter(|line| line.is_null()).count(), 1, "one gap is enough");
-    }
-
-    #[test]
-    fn a_load_that_takes_longer_has_no_expected_end_in_the_past() {
-        let mut followed = Followed::default();
-        followed.take(json!({"lasts_s": 2.0}));
-        followed.take(json!({"phase": "measure", "at_unix_ns": 1_000_000_000}));
-        let end = |now_s: u64| followed.expected_end_unix_ns(now_s * 1_000_000_000);
-        assert_eq!([2, 3, 4].map(end), [Some(3_000_000_000), Some(3_000_000_000), None]);
-    }
-
     #[test]
     fn a_load_that_does_less_than_is_offered_is_behind() {
         let anchor = WallAnchor::now();
         let running = |intervals: Vec<Value>| Running {
             header: RunHeader::running(record::run::RunKind::Load, anchor, String::new(), String::new()),
             standing: None,
-            interval: intervals.last().cloned(),
+            interval: intervals.last().cloned().map(Arc::new),
             age_s: None,
-            intervals,
+            points: intervals.iter().map(Point::of).collect(),
             notes: Vec::new(),
             step: String::new(),
             log: None,

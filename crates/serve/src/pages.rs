@@ -21,10 +21,10 @@ use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
 use crate::listing::{Row, Selected, Wanted, for_a_while};
 use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
 use crate::queue::{Fault, Outline, Terms, check, priority, submission, summary};
+use crate::shown::Shown;
 use crate::traits::VERDICTS;
 use crate::view::{moment, span};
 use crate::view_history::HistoryPage;
-use crate::view_now::Shown;
 use crate::view_page::{
     AboutPage, EntryPage, EntryView, HomePage, HostsPage, LoginPage, PlanPage, RowView, RunsPage,
     UncomparedPage, text,
@@ -66,10 +66,11 @@ pub(crate) async fn home(State(app): Shared, Extension(who): Extension<Identity>
     let may_run = who.role >= Role::Run;
     aside(&app, move |app| {
         let shown = Shown::new(app.monitor.look());
+        let now = shown.html(may_run, &app.access.csrf);
         let page = HomePage {
             here: "/",
             has_queue: app.queue.is_some(),
-            now: shown.html(may_run, &app.access.csrf),
+            now: &now,
             at: moment(shown.now.at_unix_ns),
             has_session: app.access.has_tokens(),
             csrf: &app.access.csrf,
@@ -568,6 +569,8 @@ pub(crate) async fn logout(State(app): Shared, request: Request) -> Answer {
     let headers = request.headers().clone();
     form(&app, request).await?;
     app.access.log_out(&headers);
+    // Its streams end.
+    app.now.send_modify(|_| ());
     Ok(see("/login"))
 }
 

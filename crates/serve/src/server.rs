@@ -19,16 +19,16 @@ use crate::guard::{format_of, guard};
 use crate::identity::Access;
 use crate::instruments::Instruments;
 use crate::listen::{LocalSocket, serve_local, serve_tcp, tcp};
+use crate::priority::yield_to_loads;
 use crate::settings::Settings;
-use crate::view_now::Shown;
 use crate::webhook::Webhook;
 use crate::worker::Worker;
 use crate::{api, export, metrics, pages, tls};
 
 /// Interval between two states that viewers get.
 const NOW_EVERY: Duration = Duration::from_millis(500);
-/// Niceness of the threads that answer viewers and follow runs: the load that they show goes first.
-const NICE: i32 = 10;
+/// Rest between two pieces of the work for such a state, in which a load beside the server gets the CPU.
+const REST: Duration = Duration::from_millis(1);
 /// Interval between two looks at the request to stop.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
@@ -145,11 +145,6 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Thread, Ser
     thread.map_err(|source| ServeError::Threads { source })
 }
 
-/// Lowers the priority of this thread and of those that it starts.
-fn yield_to_loads() {
-    let _ = rustix::process::nice(NICE);
-}
-
 /// Threads that follow the archive and what runs. They, this thread and those that it starts later are
 /// confined, as the settings say.
 fn threads(
@@ -209,9 +204,7 @@ fn beside(
 fn follow(app: &App, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Acquire) {
         std::thread::sleep(NOW_EVERY);
-        if app.now.receiver_count() > 0 {
-            app.now.send_replace(Arc::new(Shown::new(app.monitor.look())));
-        }
+        app.tell(|| app.monitor.look(), &|| std::thread::sleep(REST));
     }
 }
 

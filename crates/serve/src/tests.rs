@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::identity::{Access, Peer};
+use crate::monitor::Now;
 use crate::pages::alone;
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::settings::Settings;
@@ -409,7 +410,7 @@ fn a_viewer_hears_from_a_server_whose_state_does_not_change() {
         let mut body = router.call(request).await.unwrap().into_body();
         let mut events = Vec::new();
         for _ in 0..80 {
-            desk.app.now.send_replace(Arc::default());
+            desk.app.tell(Now::default, &|| ());
             // The task of the stream runs before the next state.
             for _ in 0..3 {
                 tokio::task::yield_now().await;

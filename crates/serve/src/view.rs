@@ -1,6 +1,6 @@
 //! Forms of values that pages and documents share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use archive::{Entry, QueueState, Standing, TrialStanding};
 use jiff::Timestamp;
@@ -203,12 +203,16 @@ pub(crate) fn expected(
         return expected;
     }
     // As the queue does: when the machine is free, the first one that may start runs.
-    let mut left: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].state == Waiting).collect();
+    let mut left: VecDeque<usize> = (0..entries.len()).filter(|at| entries[*at].state == Waiting).collect();
     let earliest = |at: &usize| entries[*at].not_before_unix_ns.unwrap_or(0);
-    while let Some(soonest) = left.iter().map(earliest).min() {
-        free_ns = free_ns.max(soonest);
-        let next = left.iter().position(|at| earliest(at) <= free_ns).expect("the soonest one");
-        let at = left.remove(next);
+    while !left.is_empty() {
+        let may_start = |free_ns: u64| left.iter().position(|at| earliest(at) <= free_ns);
+        // Most of 1,000 entries may start at any time: then it is the first one.
+        let next = may_start(free_ns).unwrap_or_else(|| {
+            free_ns = left.iter().map(earliest).min().unwrap_or(free_ns);
+            may_start(free_ns).expect("the soonest one")
+        });
+        let at = left.remove(next).expect("it is there");
         let end_ns = free_ns.saturating_add(span_ns(&entries[at]));
         expected[at] = Expected { start_unix_ns: Some(free_ns), end_unix_ns: Some(end_ns) };
         free_ns = end_ns;

@@ -1,6 +1,6 @@
 //! The monitor as a part of a page: what runs, the machine's instruments, and the queue.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use archive::{Standing, TrialStanding};
 use askama::Template;
@@ -10,80 +10,107 @@ use record::load::Phase;
 use record::run::{RunHeader, RunKind, RunState};
 use serde_json::Value;
 
+use crate::chart::{chart, polylines};
 use crate::instruments::{Busy, Seen, lost};
 use crate::monitor::{Now, Running};
-use crate::view::{bound, duration, marked, moment, state_of_trial};
+use crate::view::{Expected, bound, duration, marked, moment, state_of_trial};
 use crate::view_page::{EntryView, state_of, text};
 
 /// Squares of an order that are drawn.
 const SQUARES_MAX: usize = 600;
 /// Reasons of INVALID trials on the monitor.
 const REASONS_MAX: usize = 3;
-/// Size of a chart, in its own units.
-const CHART: (f64, f64) = (640.0, 110.0);
 /// Size of the drawing of a CPU.
 const STRIP: (f64, f64) = (120.0, 28.0);
 /// CPUs that are drawn.
 const STRIPS_MAX: usize = 64;
 
-/// A state of a moment, with its forms, each rendered once for all viewers.
-#[derive(Debug, Default)]
-pub(crate) struct Shown {
-    pub(crate) now: Now,
-    reader: OnceLock<String>,
-    runner: OnceLock<String>,
-    documents: [OnceLock<String>; 2],
+/// Parts of the monitor's page, in their order. Between two of them is a line break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Runs,
+    Machine,
+    Plans,
 }
 
-impl Shown {
-    pub(crate) fn new(now: Now) -> Self {
-        Self { now, ..Self::default() }
+impl Part {
+    pub(crate) const ALL: [Self; 3] = [Self::Runs, Self::Machine, Self::Plans];
+
+    /// The part as text.
+    pub(crate) fn html(self, now: &Now, may_run: bool, csrf: &str) -> String {
+        match self {
+            Self::Runs => text(&RunsPart {
+                running: now.running.iter().map(RunningView::of).collect(),
+                ended: now.ended.iter().map(EndedView::of).collect(),
+                holder: &now.holder,
+                trouble: &now.trouble,
+                may_run,
+            }),
+            Self::Machine => text(&MachinePart { machine: MachineView::of(&now.machine) }),
+            Self::Plans => {
+                let entries = now.entries.iter().zip(&now.expected);
+                text(&PlansPart {
+                    entries: entries.map(|(entry, at)| EntryView::of(entry, *at, may_run)).collect(),
+                    more: now.not_listed(),
+                    unlisted: &now.unlisted,
+                    may_run,
+                    csrf: if may_run { csrf } else { "" },
+                })
+            }
+        }
     }
 
-    /// Part of a page.
-    pub(crate) fn html(&self, may_run: bool, csrf: &str) -> &str {
-        let form = if may_run { &self.runner } else { &self.reader };
-        form.get_or_init(|| text(&NowPage::of(&self.now, may_run, if may_run { csrf } else { "" })))
+    /// Whether the part is the same for two states.
+    pub(crate) fn is_same(self, now: &Now, before: &Now) -> bool {
+        match self {
+            Self::Runs => {
+                now.running.len() == before.running.len()
+                    && now.running.iter().zip(&before.running).all(|(now, before)| now.is_same(before))
+                    && now.ended == before.ended
+                    && now.holder == before.holder
+                    && now.trouble == before.trouble
+            }
+            Self::Machine => now.machine.is_same(&before.machine),
+            Self::Plans => {
+                (Arc::ptr_eq(&now.entries, &before.entries) || now.entries == before.entries)
+                    && now.expected.iter().map(minutes).eq(before.expected.iter().map(minutes))
+                    && now.not_listed() == before.not_listed()
+                    && now.unlisted == before.unlisted
+            }
+        }
     }
+}
 
-    /// Document in one line.
-    pub(crate) fn document(&self, may_run: bool) -> &str {
-        self.documents[usize::from(may_run)].get_or_init(|| self.now.document(may_run).to_string())
-    }
+/// Expected times as a page shows them.
+fn minutes(expected: &Expected) -> [Option<u64>; 2] {
+    [expected.start_unix_ns, expected.end_unix_ns].map(|at| at.map(|ns| ns / 60_000_000_000))
 }
 
 #[derive(Template)]
-#[template(path = "now.html")]
-struct NowPage<'a> {
+#[template(path = "now_runs.html")]
+struct RunsPart<'a> {
     running: Vec<RunningView>,
-    machine: Option<MachineView>,
-    /// Reason that the entries are not known.
-    unlisted: &'a Option<String>,
     ended: Vec<EndedView>,
-    entries: Vec<EntryView>,
-    more: u64,
     holder: &'a Option<String>,
     trouble: &'a Option<String>,
     may_run: bool,
-    csrf: &'a str,
 }
 
-impl<'a> NowPage<'a> {
-    fn of(now: &'a Now, may_run: bool, csrf: &'a str) -> Self {
-        let entries = now.entries.iter().zip(&now.expected);
-        Self {
-            running: now.running.iter().map(RunningView::of).collect(),
-            machine: MachineView::of(&now.machine),
-            entries: entries.map(|(entry, at)| EntryView::of(entry, *at, may_run)).collect(),
-            more: now.not_listed(),
-            unlisted: &now.unlisted,
-            ended: now.ended.iter().map(EndedView::of).collect(),
-            holder: &now.holder,
-            trouble: &now.trouble,
-            may_run,
-            csrf,
-        }
-    }
+#[derive(Template)]
+#[template(path = "now_machine.html")]
+struct MachinePart {
+    machine: Option<MachineView>,
+}
+
+#[derive(Template)]
+#[template(path = "now_plans.html")]
+struct PlansPart<'a> {
+    entries: Vec<EntryView>,
+    more: u64,
+    /// Reason that the entries are not known.
+    unlisted: &'a Option<String>,
+    may_run: bool,
+    csrf: &'a str,
 }
 
 /// Result of a run that has ended.
@@ -130,7 +157,7 @@ struct RunningView {
     /// States that the squares have.
     legend: Vec<&'static str>,
     notes: Vec<String>,
-    log: Option<String>,
+    log: Option<Arc<str>>,
 }
 
 impl RunningView {
@@ -154,7 +181,7 @@ impl RunningView {
             behind: running.behind(),
             numbers: running.interval.as_ref().map(|interval| numbers(interval, running.age_s)),
             no_numbers: running.no_interval(),
-            chart: chart(&running.intervals),
+            chart: chart(&running.points),
             squares,
             legend,
             notes: running.notes.clone(),
@@ -241,7 +268,7 @@ impl MachineView {
         Some(Self {
             numbers: machine_numbers(seen),
             missing: missing.collect(),
-            strips: cpus.iter().take(STRIPS_MAX).map(|cpu| strip(*cpu, &seen.strips)).collect(),
+            strips: cpus.iter().take(STRIPS_MAX).enumerate().map(|cpu| strip(cpu, &seen.strips)).collect(),
             more: cpus.len().saturating_sub(STRIPS_MAX),
         })
     }
@@ -313,8 +340,11 @@ fn traffic(interval: &Value) -> Option<String> {
 
 /// The last intervals of a CPU: busy by events as a line, by `/proc/stat` as a dashed one; and the last of
 /// them in words.
-fn strip(cpu: u64, strips: &[Arc<Vec<Busy>>]) -> (String, String) {
-    let of = |all: &Arc<Vec<Busy>>| all.iter().find(|busy| busy.cpu == cpu).copied();
+///
+/// - `cpu`: its place in most intervals, and its number.
+fn strip((place, cpu): (usize, &u64), strips: &[Arc<Vec<Busy>>]) -> (String, String) {
+    let is_it = |busy: &&Busy| busy.cpu == *cpu;
+    let of = |all: &Arc<Vec<Busy>>| all.get(place).filter(is_it).or_else(|| all.iter().find(is_it)).copied();
     let last = strips.last().and_then(of);
     let percent =
         |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
@@ -337,103 +367,16 @@ fn strip(cpu: u64, strips: &[Arc<Vec<Busy>>]) -> (String, String) {
     (svg, text)
 }
 
-/// Rate, p99 and lateness over the last intervals as a drawing; p99 and lateness have one scale. An interval
-/// without the number breaks its line.
-fn chart(intervals: &[Value]) -> String {
-    let values = |read: &dyn Fn(&Value) -> Option<f64>| intervals.iter().map(read).collect::<Vec<_>>();
-    let done = values(&|interval| interval["achieved_per_s"].as_f64());
-    let offered = values(&|interval| interval["offered_per_s"].as_f64());
-    let p99 = values(&|interval| interval["latency_ns"]["p99"].as_f64());
-    let late = values(&|interval| interval["lateness_ns"]["p99"].as_f64());
-    let most = |all: &[Option<f64>]| all.iter().flatten().copied().fold(0.0, f64::max);
-    let (rate_max, p99_max) = (most(&done).max(most(&offered)), most(&p99).max(most(&late)));
-    if intervals.len() < 2 || rate_max <= 0.0 {
-        return String::new();
-    }
-    let lines = [
-        ("offered", &offered, rate_max),
-        ("done", &done, rate_max),
-        ("p99", &p99, p99_max),
-        ("late", &late, p99_max),
-    ];
-    let drawn: String = lines.iter().map(|(class, all, top)| polylines(class, all, *top, CHART)).collect();
-    let (width, height) = CHART;
-    let has = |all: &[Option<f64>]| all.iter().any(Option::is_some);
-    let of_offered = if has(&offered) { format!(" of {:.1}/s", most(&offered)) } else { String::new() };
-    let of_p99 = if has(&p99) {
-        let most = most(&p99);
-        let bound = bound_of_most(intervals, most);
-        format!(", p99 up to {}", marked(bound, &duration(whole(most))))
-    } else {
-        String::new()
-    };
-    let which = match (has(&p99), has(&late)) {
-        (true, true) => " (p99 is the other line, its lateness is dotted)",
-        (true, false) => " (p99 is the other line)",
-        (false, _) => "",
-    };
-    // The template writes the drawing as it is.
-    let of_p99 = of_p99.replace('<', "&lt;").replace('>', "&gt;");
-    let label = format!("done up to {:.1}/s{of_offered}{of_p99}", most(&done));
-    format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"The last {} intervals: {label}\">\
-         {drawn}<text x=\"2\" y=\"10\">{label}{which}</text></svg>",
-        intervals.len()
-    )
-}
-
-/// Bound of the largest p99 of intervals: any lower bound may hide a larger one.
-fn bound_of_most(intervals: &[Value], most: f64) -> Bound {
-    let of = |interval: &Value| {
-        let latency = &interval["latency_ns"];
-        Some((bound(latency, "p99"), latency["p99"].as_f64()?))
-    };
-    let all: Vec<(Bound, f64)> = intervals.iter().filter_map(of).collect();
-    let is_lower = all.iter().any(|(bound, _)| matches!(bound, Bound::Lower | Bound::Neither));
-    let is_upper =
-        all.iter().any(|(bound, ns)| *ns >= most && matches!(bound, Bound::Upper | Bound::Neither));
-    Bound::of(is_lower, is_upper)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "nanoseconds that were whole numbers"
-)]
-fn whole(ns: f64) -> u64 {
-    ns as u64
-}
-
-/// Values as lines, from 0 up to `top`. A value that is missing breaks the line.
-fn polylines(class: &str, values: &[Option<f64>], top: f64, (width, height): (f64, f64)) -> String {
-    if top <= 0.0 {
-        return String::new();
-    }
-    let step = width / values.len().saturating_sub(1).max(1) as f64;
-    // A chart has a line of text at its top.
-    let above = if height > 40.0 { 16.0 } else { 2.0 };
-    let mut lines = Vec::new();
-    let mut line = Vec::new();
-    for (i, value) in values.iter().enumerate() {
-        match value {
-            Some(value) => {
-                let (x, y) = (i as f64 * step, (height - 2.0) - value / top * (height - 2.0 - above));
-                line.push(format!("{x:.1},{y:.1}"));
-            }
-            None => lines.push(std::mem::take(&mut line)),
-        }
-    }
-    lines.push(line);
-    let drawn = lines.into_iter().filter(|line| !line.is_empty());
-    let line = |line: Vec<String>| format!("<polyline class=\"{class}\" points=\"{}\"/>", line.join(" "));
-    drawn.map(line).collect::<Vec<String>>().concat()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::followed::Point;
+
+    fn chart(intervals: &[Value]) -> String {
+        super::chart(&intervals.iter().map(Point::of).collect::<Vec<_>>())
+    }
 
     #[test]
     fn a_missing_number_is_a_dash_and_breaks_its_line() {

@@ -63,13 +63,19 @@ impl Webhook {
     pub(crate) fn follow(self, is_over: &dyn Fn() -> bool) {
         let mut sent = Sent::default();
         let queue = || self.queue.lock().expect(LOCK);
+        let mut known = None;
         while !is_over() {
-            let now_unix_ns = WallAnchor::now().unix_ns;
-            // A queue that cannot be read shows on every page; the next look may succeed.
-            let untold = queue().untold(now_unix_ns.saturating_sub(GIVEN_UP_AFTER_S * 1_000_000_000));
-            if let Ok(untold) = untold {
-                let record = |id| queue().told(id).is_ok();
-                sent.once(&untold, now_unix_ns, is_over, &|entry| self.tell(entry), &record);
+            // The search for ends reads every entry: only after a change, or if one is to be sent again.
+            let version = queue().version().ok();
+            if version.is_none() || version != known || !sent.0.is_empty() {
+                let now_unix_ns = WallAnchor::now().unix_ns;
+                // A queue that cannot be read shows on every page; the next look may succeed.
+                let untold = queue().untold(now_unix_ns.saturating_sub(GIVEN_UP_AFTER_S * 1_000_000_000));
+                known = version.filter(|_| untold.is_ok());
+                if let Ok(untold) = untold {
+                    let record = |id| queue().told(id).is_ok();
+                    sent.once(&untold, now_unix_ns, is_over, &|entry| self.tell(entry), &record);
+                }
             }
             std::thread::sleep(LOOK_EVERY);
         }

@@ -78,6 +78,29 @@ fn the_bake_off_of_an_open_entry_stays_whoever_removes_it() {
 }
 
 #[test]
+fn the_version_of_a_queue_differs_after_each_change_by_whichever_process() {
+    let (_folder, archive) = archive();
+    let (mut queue, mut other) = (archive.queue().unwrap(), archive.queue().unwrap());
+    let mut versions = vec![queue.version().unwrap()];
+    let mut is_new = |queue: &Queue| {
+        let version = queue.version().unwrap();
+        let is_new = !versions.contains(&version);
+        versions.push(version);
+        is_new
+    };
+    let id = queue.submit(&plan("a", 0)).unwrap().id;
+    assert!(is_new(&queue), "our own change");
+    assert!(!is_new(&queue), "a look is not a change");
+    other.prioritize(id, 3).unwrap();
+    assert!(is_new(&queue), "that of another connection");
+    queue.begin(id, fresh()).unwrap();
+    assert!(is_new(&queue));
+    other.act(id, Action::Pause).unwrap();
+    assert!(is_new(&queue));
+    assert!(!is_new(&queue));
+}
+
+#[test]
 fn an_entry_keeps_the_run_that_it_got_first() {
     let (_folder, archive) = archive();
     let mut queue = archive.queue().unwrap();

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::{Desk, JSON, PLAN, TOML};
 use crate::app::Edit;
 use crate::identity::{Identity, Role, SESSION_COOKIE};
-use crate::view_now::Shown;
+use crate::shown::Shown;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
@@ -309,7 +309,7 @@ fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
             format!("/queue/{id}"),
         ];
         let mut all: Vec<String> = paths.iter().map(|path| desk.ask("GET", path, headers, "").1).collect();
-        all.extend([shown.document(may_run).to_owned(), shown.html(may_run, "").to_owned()]);
+        all.extend([shown.document(may_run), shown.html(may_run, "")]);
         all
     };
     for text in pages(&reader, false) {
