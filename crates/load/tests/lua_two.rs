@@ -569,3 +569,40 @@ fn hosts_of_one_database_draw_no_unique_number_twice() {
     assert_eq!((record.counts.done, record.counts.failed), (4_000, 0), "{:?}", record.error_samples);
     assert_eq!(number(&server, "SELECT COUNT(*) FROM u"), 4_000);
 }
+
+/// All rows are sent in `thread_done`, after the clock has stopped.
+#[test]
+fn a_load_that_sends_its_rows_after_the_measured_phase_is_invalid() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut client = server.connect("app", Some(PASSWORD), "bench");
+    client.query_drop("CREATE TABLE late (id INT)").unwrap();
+    for (every, is_late) in [(1_000_000, true), (10, false)] {
+        let text = format!(
+            "local n = 0
+            function thread_init()
+              con = sysbench.sql.driver():connect()
+              con:bulk_insert_init('INSERT INTO late VALUES')
+            end
+            function event()
+              con:bulk_insert_next('(1)')
+              n = n + 1
+              if n % {every} == 0 then con:bulk_insert_done() con:bulk_insert_init('INSERT INTO late VALUES') end
+            end
+            function thread_done() con:bulk_insert_done() end"
+        );
+        let settings = LoadSettings { prepare: PreparePolicy::Never, ..script(&server.url(), &text, 2_000) };
+        let record = try_run(&settings).unwrap();
+        let check = record.verdict.checks.iter().find(|check| check.name == "bulk-rows");
+        assert_eq!(check.is_some(), is_late, "{:?}", record.verdict);
+    }
+    assert_eq!(number(&server, "SELECT COUNT(*) FROM late"), 4_000);
+}
+
+#[test]
+fn a_load_with_threads_that_the_script_ended_is_invalid() {
+    let text = "local n = 0 function event() n = n + 1 return n == 5 or nil end";
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script("null:", text, 1_000) };
+    let record = try_run(&LoadSettings { threads: 2, ..settings }).unwrap();
+    let check = record.verdict.checks.iter().find(|check| check.name == "threads-ended").unwrap();
+    assert!(!check.ok && check.found > 0.0 && check.text.contains("of 2 threads"), "{check:?}");
+}

@@ -58,6 +58,8 @@ const DECODED_MAX: u32 = 3;
 fn hide(path: &mut Vec<u8>, decodes: u32) -> u64 {
     let (mut hidden, mut out, mut is_query) = (0, Vec::with_capacity(path.len()), false);
     let mut rest = &path[..];
+    // The code of a login by OAuth.
+    let is_oauth = path.windows(6).any(|text| text == b"state=");
     // The bytes before the part.
     let mut before = &path[..0];
     loop {
@@ -65,7 +67,7 @@ fn hide(path: &mut Vec<u8>, decodes: u32) -> u64 {
         let (part, after) = (&rest[..end], &rest[end..]);
         let value_from = part.iter().position(|b| *b == b'=').map_or(0, |at| at + 1);
         let (name, value) = (&part[..value_from.saturating_sub(1)], &part[value_from..]);
-        if value_from > 0 && is_secret_name(name) {
+        if value_from > 0 && (is_secret_name(name) || is_oauth && name == b"code") {
             // A value of the query may contain a slash, as base64 does.
             let ends = |b: &u8| matches!(b, b'&' | b';') || !is_query && matches!(b, b'/' | b'?');
             let value = &rest[value_from..];
@@ -103,7 +105,22 @@ fn is_secret_name(name: &[u8]) -> bool {
     // `user[password]`
     let last = name.trim_end_matches(']').rsplit('[').next().unwrap_or(&name).to_owned();
     let lower = last.to_ascii_lowercase();
-    let ends = ["key", "session", "sessid", "sessionid", "otp", "pin", "passcode", "ticket", "pass"];
+    let ends = [
+        "key",
+        "session",
+        "sessid",
+        "sessionid",
+        "otp",
+        "pin",
+        "passcode",
+        "ticket",
+        "pass",
+        "nonce",
+        "csrf",
+        "assertion",
+        "samlresponse",
+        "samlrequest",
+    ];
     is_secret_parameter(&last) || ends.iter().any(|end| is_last_word(&lower, end))
 }
 
@@ -181,6 +198,9 @@ mod tests {
             ("/a?next=/v/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?next=/v/***"),
             ("/a?next=%2Fb%3Ftoken%3Dgeheim&x=1", "/a?next=***&x=1"),
             ("/token%3Dgeheim/b", "/***/b"),
+            ("/cb?code=geheim&state=x", "/cb?code=***&state=x"),
+            ("/zip?code=12345", "/zip?code=12345"),
+            ("/slo?SAMLResponse=geheim&csrf=g&nonce=h", "/slo?SAMLResponse=***&csrf=***&nonce=***"),
             ("/a?next=%252Fb%253Ftoken%253Dgeheim&x=1", "/a?next=***&x=1"),
             ("/a?next=%25252Fb%25253Ftoken%25253Dgeheim&x=1", "/a?next=***&x=1"),
             // A login in a URL, and a token after a word.

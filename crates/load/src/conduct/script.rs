@@ -105,6 +105,9 @@ pub(crate) fn script_command(
 /// Reports that may wait for their hook: a hook that is slower than the intervals misses the others.
 const WAITING_MAX: u32 = 10;
 
+/// Share of the rows of bulk inserts that may be sent after the measured phase.
+const UNSENT_ROWS_MAX: f64 = 0.05;
+
 /// The script's state beside the workers.
 pub(super) struct ScriptSide {
     /// The program of the reports, and those of the other hosts.
@@ -125,6 +128,8 @@ pub(super) struct ScriptSide {
     first: Option<Counts>,
     /// Counts at the end of the measured phase: a ramp-down and the drain follow.
     measured: Option<Counts>,
+    /// Threads that the script had ended by then.
+    threads_ended: Option<u32>,
     has_warmup: bool,
 }
 
@@ -152,6 +157,7 @@ impl ScriptSide {
             last: None,
             first: None,
             measured: None,
+            threads_ended: None,
             has_warmup: !settings.warmup.is_zero() || !settings.ramp_up.is_zero(),
         };
         match side.reporter.answer(&|| stop.is_requested()) {
@@ -173,7 +179,10 @@ impl ScriptSide {
                 self.last = self.first;
             }
             Event::Interval(progress) if progress.phase == Phase::Measure => self.interval(progress),
-            Event::MeasureEnds => self.measured = Some(self.counts()),
+            Event::MeasureEnds => {
+                self.measured = Some(self.counts());
+                self.threads_ended = Some(self.threads_ended_so_far());
+            }
             _ => {}
         }
     }
@@ -223,9 +232,49 @@ impl ScriptSide {
         (threads > 0).then_some(check)
     }
 
+    fn threads_ended_so_far(&self) -> u32 {
+        self.programs.iter().map(|program| program.threads_ended()).sum()
+    }
+
+    /// Check that the script's threads did not end themselves; `None` if it holds.
+    fn ended(&self) -> Option<Check> {
+        let ended = self.threads_ended.unwrap_or_else(|| self.threads_ended_so_far());
+        let text = format!(
+            "{ended} of {} threads of the script ended, because `event` returned a value: the others did all work \
+             after that",
+            self.threads
+        );
+        (ended > 0).then_some(Check {
+            name: "threads-ended",
+            ok: false,
+            found: f64::from(ended),
+            limit: 0.0,
+            text,
+        })
+    }
+
+    /// Check that the rows of bulk inserts were sent in the measured phase; `None` if it holds.
+    fn unsent_rows(&self) -> Option<Check> {
+        let first = self.first.unwrap_or_else(|| self.counts_before_events());
+        let (rows, sent) =
+            self.measured.map(|counts| (counts.rows - first.rows, counts.rows - counts.rows_sent))?;
+        let found = sent as f64 / (rows as f64).max(1.0);
+        let text = format!(
+            "{sent} of the {rows} rows that the script added to bulk inserts in the measured phase were sent after \
+             it: the server's time for them is in no event"
+        );
+        (found > UNSENT_ROWS_MAX).then_some(Check {
+            name: "bulk-rows",
+            ok: false,
+            found,
+            limit: UNSENT_ROWS_MAX,
+            text,
+        })
+    }
+
     /// Calls the cumulative hook and `done`, and judges the ends of the threads.
     pub(super) fn end(&mut self, record: &mut LoadRecord, stop: &Stop) {
-        if let Some(check) = self.unsent() {
+        for check in [self.ended(), self.unsent_rows(), self.unsent()].into_iter().flatten() {
             record.verdict.add(check);
         }
         let until_ns = Monotonic.now_ns().saturating_add(to_ns(self.drain));
@@ -300,5 +349,7 @@ fn difference(after: Counts, before: Counts) -> Counts {
         writes: after.writes - before.writes,
         errors: after.errors - before.errors,
         reconnects: after.reconnects - before.reconnects,
+        rows: after.rows - before.rows,
+        rows_sent: after.rows_sent - before.rows_sent,
     }
 }

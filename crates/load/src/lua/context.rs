@@ -83,6 +83,9 @@ pub(crate) struct Counters {
     writes: AtomicU64,
     errors: AtomicU64,
     reconnects: AtomicU64,
+    /// Rows of bulk inserts, and those of them that were sent.
+    rows: AtomicU64,
+    rows_sent: AtomicU64,
     before_events: OnceLock<Counts>,
     is_in_event: AtomicBool,
 }
@@ -95,9 +98,22 @@ pub(crate) struct Counts {
     pub(crate) writes: u64,
     pub(crate) errors: u64,
     pub(crate) reconnects: u64,
+    /// Rows of bulk inserts, and those of them that were sent.
+    pub(crate) rows: u64,
+    pub(crate) rows_sent: u64,
 }
 
 impl Counters {
+    /// Counts a row of a bulk insert.
+    pub(crate) fn add_row(&self) {
+        self.rows.store(self.rows.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Counts all rows so far as sent, or as dropped.
+    pub(crate) fn rows_are_sent(&self) {
+        self.rows_sent.store(self.rows.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     pub(crate) fn note(&self, counter: Counter) {
         let of = match counter {
             Counter::Other => &self.other,
@@ -136,6 +152,8 @@ impl Counters {
         counts.writes += before.writes;
         counts.errors += before.errors;
         counts.reconnects += before.reconnects;
+        counts.rows += before.rows;
+        counts.rows_sent += before.rows_sent;
     }
 
     pub(crate) fn add_to(&self, counts: &mut Counts) {
@@ -144,6 +162,8 @@ impl Counters {
         counts.writes += self.writes.load(Ordering::Relaxed);
         counts.errors += self.errors.load(Ordering::Relaxed);
         counts.reconnects += self.reconnects.load(Ordering::Relaxed);
+        counts.rows += self.rows.load(Ordering::Relaxed);
+        counts.rows_sent += self.rows_sent.load(Ordering::Relaxed);
     }
 }
 

@@ -380,6 +380,9 @@ impl Link {
             self.bulk.sql.push(b',');
         }
         self.bulk.sql.extend_from_slice(row);
+        if !context.is_dry {
+            context.counters.add_row();
+        }
         // The first row shows whether the table exists.
         if context.is_dry && !self.send_bulk(context) { Added::Failed } else { Added::Well }
     }
@@ -407,6 +410,7 @@ impl Link {
         self.answered(context, outcome, operation);
         if !context.is_dry && (self.error == NONE || self.error == FATAL && !self.is_lost) {
             self.bulk.sql.truncate(self.bulk.head);
+            context.counters.rows_are_sent();
         }
         self.error == NONE
     }

@@ -648,6 +648,9 @@ local function text_of(problem)
       return string.format("%sSQL error, errno = %d, state = '%s': %s", problem.place or "", problem.sql_errno,
          problem.sql_state, problem.sql_errmsg)
    end
+   if type(problem) == "table" and problem.errcode == sysbench.error.RESTART_EVENT then
+      return "the script begins its event again (RESTART_EVENT)"
+   end
    return tostring(problem)
 end
 

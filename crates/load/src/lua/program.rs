@@ -105,6 +105,8 @@ pub(crate) struct Program {
     failed: OnceLock<Failed>,
     /// Threads with rows or statements that a lost connection did not take.
     unsent: AtomicU32,
+    /// Threads that ended because `event` returned a value.
+    ended: AtomicU32,
 }
 
 /// Failure of a script itself.
@@ -148,6 +150,7 @@ impl Program {
             counters: Mutex::default(),
             failed: OnceLock::new(),
             unsent: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
         }
     }
 
@@ -171,6 +174,7 @@ impl Program {
             counters: Mutex::default(),
             failed: OnceLock::new(),
             unsent: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
         }
     }
 
@@ -241,6 +245,16 @@ impl Program {
     /// Number of threads with something unsent; at the end of a load, it is lost.
     pub(crate) fn unsent(&self) -> u32 {
         self.unsent.load(Ordering::SeqCst)
+    }
+
+    /// Counts a thread that the script has ended.
+    pub(crate) fn thread_ends(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Number of threads that the script has ended.
+    pub(crate) fn threads_ended(&self) -> u32 {
+        self.ended.load(Ordering::SeqCst)
     }
 
     /// Words of the command line, as sysbench would have them.

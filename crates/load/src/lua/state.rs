@@ -308,7 +308,7 @@ impl State {
         table.set("time_total", report.total_s)?;
         table.set("latency_pct", report.latency_pct_s)?;
         table.set("events", report.events)?;
-        let Counts { other, reads, writes, errors, reconnects } = report.counts;
+        let Counts { other, reads, writes, errors, reconnects, .. } = report.counts;
         for (name, value) in [
             ("reads", reads),
             ("writes", writes),

@@ -89,6 +89,7 @@ impl Connection for ScriptWorker {
         let error = match ended {
             Ended::Well => return Ok(()),
             Ended::Stop => {
+                program.thread_ends();
                 *is_over = true;
                 return Ok(());
             }

@@ -272,6 +272,8 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
             "find in the server's log why it drops connections or does not answer"
         }
         "stuck" => "find in the server's log why it does not answer, or set a longer --drain or a --timeout",
+        "threads-ended" => "a script whose `event` returns nothing",
+        "bulk-rows" => "a longer phase, or a script that sends its rows in its events",
         "thread-done" => "a server that stays up until the script's threads have ended",
         "cache-steady" => "a longer --warmup",
         "littles-law" => "a longer --time, on an idle machine",

@@ -8,7 +8,7 @@ use crate::like::shell::Said;
 use crate::like::translation::RemarkKind;
 
 const OPTIONS: &[Spec] = specs! {
-    Value: ["connections" "c"] ["threads" "t"] ["duration" "d"] ["script" "s"] ["header" "H"] ["timeout"]
+    Value: ["connections" "c"] ["threads" "t"] ["duration" "d"] ["script" "s"] ["header" "H"] ["timeout" "T"]
         ["rate" "R"];
     Nothing: ["latency" "L"] ["u_latency" "U"] ["batch_latency" "B"] ["version" "v"];
 };
@@ -59,6 +59,17 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     let time = given.read("duration", "a time such as 30s or 2m", duration)?;
     length(draft, Some(time.unwrap_or(std::time::Duration::from_secs(10))), None);
     headers(draft, &given, "header")?;
+    for (header, written) in given.all("header") {
+        if header.split_once(':').is_some_and(|(_, value)| !value.starts_with(' ')) {
+            draft.differs(written, "wrk sends no header without a blank after the colon; bakeoff sends it");
+        }
+    }
+    if given.words().next().is_some_and(has_login) {
+        draft.differs(
+            "login",
+            "wrk does not send the login in the URL; bakeoff sends it as `Authorization: Basic`",
+        );
+    }
     let text = "use --method, --header, --body and ${...} values, or --requests FILE";
     given.remark(draft, RemarkKind::Missing, &["script"], text);
     let text = "wrk only counts slower answers; see the percentiles (bakeoff's --timeout would cancel them)";
@@ -67,6 +78,12 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
     given.remark(draft, RemarkKind::LeftOut, &["latency", "u_latency", "batch_latency", "version"], text);
     given.remark_unknown(draft);
     Ok(())
+}
+
+/// Whether a URL contains a login.
+fn has_login(url: &str) -> bool {
+    let place = url.split_once("://").map_or(url, |(_, rest)| rest);
+    place.split(['/', '?']).next().is_some_and(|place| place.contains('@'))
 }
 
 /// Whole number with wrk's units: `1k` is 1,000.
