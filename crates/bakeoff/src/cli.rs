@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use record::load::rules;
 use record::printable::Form;
 
+use crate::features;
 use crate::given::given;
 use crate::script_options::{ScriptOptions, Unread};
 use crate::setting_values::refusal;
@@ -54,7 +55,11 @@ impl Cli {
         words: Vec<OsString>,
         lua: ScriptOptions,
     ) -> Result<Self, clap::Error> {
-        let matches = command.try_get_matches_from_mut(words)?;
+        let read = command.try_get_matches_from_mut(&words);
+        let matches = read.map_err(|error| match features::rejected(&error, &words) {
+            Some(text) => command.error(error.kind(), text),
+            None => error,
+        })?;
         let mut cli = Self::from_arg_matches(&matches)?;
         let is_lua = lua.is_lua;
         match &mut cli.command {

@@ -113,6 +113,11 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     if let Some(fleet) = plan.fleet() {
         args.nats.check(fleet)?;
     }
+    #[cfg(not(feature = "fleet"))]
+    if plan.fleet().is_some() {
+        let what = format!("{}: [fleet]: {}", args.plan.display(), crate::features::lacks("fleet"));
+        return Err(Exit::Usage.with(what));
+    }
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();
     told.before(&plan)?;
