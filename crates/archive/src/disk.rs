@@ -184,8 +184,10 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ArchiveError> {
 
 /// Largest stored file of an archive that is read, in bytes. Ours are far smaller.
 pub(crate) const STORED_BYTES_MAX: u64 = 256 << 20;
-/// Largest journal or other text, in bytes. Reading one takes a few times as much memory.
+/// Largest text, in bytes. Reading one takes a few times as much memory.
 const TEXT_BYTES_MAX: u64 = 32 << 20;
+/// Largest journal, in bytes: 50,000 trials, each on a server that is started for it, have 75 MB of steps.
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 96 << 20;
 /// Maximum size of an unpacked file: `least`, or `ratio` times its packed size if that is more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnpackedMax {
@@ -245,10 +247,10 @@ pub(crate) fn read_stored(path: &Path, stored: &StoredFile) -> Result<Vec<u8>, A
     read_up_to(path, stored.bytes.min(STORED_BYTES_MAX))
 }
 
-/// Reads an open document from its beginning, up to a size limit.
-pub(crate) fn read_open(mut file: &File, path: &Path) -> Result<Vec<u8>, ArchiveError> {
+/// Reads an open journal from its beginning, up to a size limit.
+pub(crate) fn read_journal(mut file: &File, path: &Path) -> Result<Vec<u8>, ArchiveError> {
     file.rewind().map_err(ArchiveError::reading(path))?;
-    read_file(file, path, TEXT_BYTES_MAX)
+    read_file(file, path, JOURNAL_BYTES_MAX)
 }
 
 /// Reads a file, up to a size limit.

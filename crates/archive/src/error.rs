@@ -165,6 +165,18 @@ pub enum ArchiveError {
         /// The limit, and another way to read them.
         why: String,
     },
+    /// The order of a bake-off is longer than any that is read.
+    #[error(
+        "the order of these {trials} trials takes {bytes} bytes, limit {}: plan fewer trials, or shorten the names \
+         of factors and levels",
+        crate::schema::DOCUMENT_BYTES_MAX
+    )]
+    LongOrder {
+        /// Number of trials.
+        trials: usize,
+        /// Length of `order.json`.
+        bytes: usize,
+    },
     /// The export could not be written.
     #[error("cannot write the export")]
     Output {

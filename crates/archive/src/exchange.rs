@@ -262,7 +262,7 @@ impl Archive {
         {
             return Ok(false);
         }
-        let bytes = disk::read(&folder.join(bakeoff::EVENTS))?;
+        let bytes = disk::read_up_to(&folder.join(bakeoff::EVENTS), disk::JOURNAL_BYTES_MAX)?;
         let begins = usize::try_from(journal.bytes).ok().and_then(|n| bytes.get(..n));
         Ok(begins.is_some_and(|begins| checksum::of(begins) == journal.sha256))
     }
@@ -359,7 +359,7 @@ pub struct Incoming {
 
 impl Incoming {
     fn alone(&self) -> Archive {
-        Archive { tree: disk::Tree::trusted_at(&self.partial) }
+        Archive { tree: disk::Tree::trusted_at(&self.partial), memory_max: None }
     }
 
     fn folder(&self) -> PathBuf {

@@ -47,6 +47,7 @@ mod spool;
 mod stretches;
 mod traits;
 mod verify;
+mod watch;
 pub mod whole_file;
 mod writer;
 mod written;
@@ -69,6 +70,7 @@ pub use schema::event::{JournalEvent, Step};
 pub use spool::{Spool, temporary_file};
 pub use traits::Traits;
 pub use verify::{Problem, Reindexed, Verified};
+pub use watch::memory_bytes;
 pub use writer::RunWriter;
 pub use written::written_here;
 
@@ -78,6 +80,8 @@ use disk::Tree;
 #[derive(Debug, Clone)]
 pub struct Archive {
     tree: Tree,
+    /// See [`Self::within`].
+    memory_max: Option<u64>,
 }
 
 impl Archive {
@@ -101,7 +105,7 @@ impl Archive {
     }
 
     fn made(tree: Tree) -> Result<Self, ArchiveError> {
-        let archive = Self { tree };
+        let archive = Self { tree, memory_max: None };
         if !archive.tree.is_written_by_us() {
             return Err(ArchiveError::OfAnother { path: archive.dir().to_owned() });
         }
@@ -118,11 +122,20 @@ impl Archive {
     ///
     /// The folder holds no archive.
     pub fn open_existing(dir: &Path) -> Result<Self, ArchiveError> {
-        let archive = Self { tree: Tree::at(dir) };
+        let archive = Self { tree: Tree::at(dir), memory_max: None };
         if archive.tree.runs().is_dir() && archive.tree.bakeoffs().is_dir() {
             return Ok(archive);
         }
         Err(ArchiveError::NoArchive { path: dir.to_owned() })
+    }
+
+    /// The archive for a process with limited memory: a run or a bake-off that would need more is
+    /// [`ArchiveError::TooLong`].
+    ///
+    /// - `memory_max`: limit of [`memory_bytes`] while a run is read.
+    #[must_use]
+    pub fn within(self, memory_max: u64) -> Self {
+        Self { memory_max: Some(memory_max), ..self }
     }
 
     /// Folder of a bake-off.

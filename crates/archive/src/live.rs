@@ -166,13 +166,16 @@ impl Archive {
             told.take(event);
         }
         let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
+        let mut attempts: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for attempt in &story.attempts {
+            attempts.entry(attempt.trial).or_default().push(attempt);
+        }
         let trials = order.trials().into_iter().map(|trial| {
-            let mut of = story.attempts.iter().filter(|a| a.trial == trial.index);
-            let measured = of.clone().find(|a| counts(a.state));
-            let attempt = measured.or_else(|| of.next_back());
+            let of = attempts.get(&trial.index).map_or(&[][..], Vec::as_slice);
+            let measured = of.iter().find(|a| counts(a.state));
+            let attempt = measured.or(of.last()).copied();
             let state = attempt.map_or(TrialState::Planned, |a| a.state);
-            let failures =
-                story.attempts.iter().filter(|a| a.trial == trial.index && a.state == state).count();
+            let failures = of.iter().filter(|a| a.state == state).count();
             let is_repeated = is_held && state == TrialState::Failed && failures < FAILURES_MAX as usize;
             let state = if is_repeated { TrialState::Planned } else { state };
             TrialStanding {

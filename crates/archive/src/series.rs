@@ -22,6 +22,7 @@ use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind, Sample, SharedText};
 
 use crate::schema::{Wrong, word};
+use crate::watch::Watch;
 use crate::{pages, panics};
 
 /// `hist.parquet`: one occupied bucket of one interval.
@@ -167,7 +168,7 @@ pub(crate) fn samples<W: Write + Send>(
 }
 
 /// Samples of a `series.parquet`, in the order of writing; missing if they would take too much memory.
-pub(crate) fn read_samples(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
+pub(crate) fn read_samples(bytes: &Bytes, watch: &Watch) -> Result<Maybe<Vec<Sample>>, Wrong> {
     let (mut samples, mut texts) = (Vec::<Sample>::new(), Texts::default());
     let empty = SharedText::default();
     let is_complete = for_each_group(bytes, |group, rows| {
@@ -185,13 +186,16 @@ pub(crate) fn read_samples(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
         // Column by column: one page and one dictionary are in memory at a time.
         each_value::<Int64Type>(group, 0, rows, |_, t_ms| {
             samples.push(row(t_ms));
+            watch.read(size_of::<Sample>())?;
             Ok(true)
         })?;
         let set: [fn(&mut Sample, SharedText); 3] =
             [|s, text| s.host = text, |s, text| s.name = text, |s, text| s.labels = text];
         for (column, set) in (1..).zip(set) {
             let is_complete = each_value::<ByteArrayType>(group, column, rows, |i, text| {
-                set(&mut samples[from + i], texts.shared(text.as_utf8().map_err(wrong)?));
+                let text = text.as_utf8().map_err(wrong)?;
+                set(&mut samples[from + i], texts.shared(text));
+                watch.read(text.len())?;
                 let memory = texts.bytes + samples.len() * size_of::<Sample>();
                 Ok(memory <= SAMPLES_MEMORY_MAX && texts.read_bytes <= TEXT_READ_MAX)
             })?;
@@ -438,6 +442,10 @@ pub(crate) fn of_writing(error: ParquetError) -> io::Error {
 mod tests {
     use super::*;
 
+    fn read(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
+        read_samples(bytes, &Watch::new(None))
+    }
+
     fn table_of(rows: &[Sample]) -> Bytes {
         samples(rows.iter().cloned().map(Ok), Vec::new()).unwrap().into()
     }
@@ -457,7 +465,7 @@ mod tests {
         };
         for n in [0, 1, 1000] {
             let written: Vec<Sample> = (0..n).map(sample).collect();
-            assert_eq!(read_samples(&table_of(&written)), Ok(Ok(written)));
+            assert_eq!(read(&table_of(&written)), Ok(Ok(written)));
         }
     }
 
@@ -497,10 +505,10 @@ mod tests {
             for change in [0x01, 0x08, 0x80, 0xff] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= change;
-                let _ = read_samples(&bytes.clone().into());
+                let _ = read(&bytes.clone().into());
                 let _ = read_histogram_sums(&bytes.into());
             }
-            let _ = read_samples(&whole[..at].to_vec().into());
+            let _ = read(&whole[..at].to_vec().into());
         }
     }
 
@@ -513,9 +521,9 @@ mod tests {
             labels: "".into(),
             value: 0.0,
         };
-        let refused = |rows: Vec<Sample>| read_samples(&table_of(&rows)).unwrap_err().0;
+        let refused = |rows: Vec<Sample>| read(&table_of(&rows)).unwrap_err().0;
         // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry, is one text in memory.
-        assert_eq!(read_samples(&table_of(&vec![row(0); 2_000])).unwrap().unwrap(), vec![row(0); 2_000]);
+        assert_eq!(read(&table_of(&vec![row(0); 2_000])).unwrap().unwrap(), vec![row(0); 2_000]);
         let page = Sample { name: "x".repeat(40 << 20).into(), ..row(1) };
         assert!(refused(vec![page]).contains("a page header states"));
         assert!(refused(vec![row(1); ROWS_MIN + 1]).contains("more than its size allows"));
@@ -529,13 +537,13 @@ mod tests {
         let head = [0x4c, 0x15, 1 << 1];
         let at = bytes.windows(3).position(|found| found == head).unwrap();
         bytes[at + 2] = 63 << 1;
-        let why = read_samples(&bytes.into()).unwrap_err().0;
+        let why = read(&bytes.into()).unwrap_err().0;
         assert!(why.contains("a dictionary states more values"), "{why}");
     }
 
     #[test]
     fn what_is_no_parquet_file_is_an_error() {
-        assert!(read_samples(&Bytes::from_static(b"PAR1 or so")).is_err());
-        assert!(read_samples(&histograms_of(&[])).is_ok_and(|s| s == Ok(Vec::new())));
+        assert!(read(&Bytes::from_static(b"PAR1 or so")).is_err());
+        assert!(read(&histograms_of(&[])).is_ok_and(|s| s == Ok(Vec::new())));
     }
 }
