@@ -14,10 +14,10 @@ use crate::copies::{self, CopiedFile};
 use crate::error::ArchiveError;
 use crate::reader::in_file;
 use crate::schema::bakeoff::{self as form, Order};
-use crate::schema::{DOCUMENT_BYTES_MAX, Wrong, document, line};
 use crate::schema::environment::{self, EnvironmentFile};
 use crate::schema::event::{JournalEvent, Step};
 use crate::schema::manifest::{StoredFile, check_names};
+use crate::schema::{DOCUMENT_BYTES_MAX, Wrong, document, line};
 use crate::{Archive, Filter, PartOf, checksum, disk, journal, lock, masking, written};
 
 pub(crate) const ORDER: &str = "order.json";
@@ -112,11 +112,12 @@ impl Archive {
         let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
         bakeoff.header = header;
         let mut read = BTreeSet::new();
+        let reader = self.of_bakeoff();
         for told in story.attempts {
             if let Some(run) = told.run.filter(|run| !read.insert(*run)) {
                 return Err(ArchiveError::damaged(&folder.join(EVENTS), format!("it names run {run} twice")));
             }
-            let attempt = self.attempt(told, read_run).map_err(|error| match error {
+            let attempt = reader.attempt(told, read_run).map_err(|error| match error {
                 ArchiveError::TooLong { why, .. } => ArchiveError::TooLong { id, why },
                 other => other,
             });

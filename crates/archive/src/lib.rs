@@ -75,13 +75,23 @@ pub use writer::RunWriter;
 pub use written::written_here;
 
 use disk::Tree;
+use watch::Watch;
 
 /// A folder of runs and bake-offs. Any number of processes may use one at once.
 #[derive(Debug, Clone)]
 pub struct Archive {
     tree: Tree,
     /// See [`Self::within`].
-    memory_max: Option<u64>,
+    memory_max: Option<MemoryMax>,
+}
+
+/// Limits of [`memory_bytes`] while runs are read.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryMax {
+    /// For a run, of whose numbers over time a page makes copies.
+    pub of_run: u64,
+    /// For a bake-off, whose page has values of its runs.
+    pub of_bakeoff: u64,
 }
 
 impl Archive {
@@ -131,10 +141,8 @@ impl Archive {
 
     /// The archive for a process with limited memory: a run or a bake-off that would need more is
     /// [`ArchiveError::TooLong`].
-    ///
-    /// - `memory_max`: limit of [`memory_bytes`] while a run is read.
     #[must_use]
-    pub fn within(self, memory_max: u64) -> Self {
+    pub fn within(self, memory_max: MemoryMax) -> Self {
         Self { memory_max: Some(memory_max), ..self }
     }
 
@@ -146,6 +154,17 @@ impl Archive {
     /// Folder of the archive.
     pub fn dir(&self) -> &Path {
         self.tree.root()
+    }
+
+    /// The memory that a run may lead to.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.memory_max.map(|max| max.of_run))
+    }
+
+    /// The archive for the runs of a bake-off.
+    pub(crate) fn of_bakeoff(&self) -> Self {
+        let memory_max = self.memory_max.map(|max| MemoryMax { of_run: max.of_bakeoff, ..max });
+        Self { memory_max, ..self.clone() }
     }
 
     /// Updates the index now, so that the next listing does not have to.

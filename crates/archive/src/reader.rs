@@ -79,7 +79,7 @@ impl Archive {
     /// The run's manifest or its stacks are missing or damaged.
     pub fn profiles(&self, id: RunId) -> Result<Vec<RunProfile>, ArchiveError> {
         let folder = self.tree.run(id);
-        let watch = Watch::new(self.memory_max);
+        let watch = self.watch();
         let Stored { manifest, .. } = read_manifest(&folder, id)?;
         let kinds = manifest.profiles.iter().map(ProfileForm::kind).collect::<Result<Vec<_>, _>>();
         let kinds = kinds.map_err(in_file(&folder, MANIFEST))?;
@@ -113,7 +113,7 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let watch = Watch::new(self.memory_max);
+        let watch = self.watch();
         let stored = read_manifest(&folder, id)?;
         let read = watch.read(0).and_then(|()| summary(stored)).map_err(in_file(&folder, MANIFEST));
         read.map_err(|error| watch.cause(id, error))
@@ -145,7 +145,7 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let watch = Watch::new(self.memory_max);
+        let watch = self.watch();
         read_watched(&folder, id, &watch, each).map_err(|error| watch.cause(id, error))
     }
 }
