@@ -195,6 +195,13 @@ pub(crate) struct UnpackedMax {
     ratio: u64,
 }
 
+impl UnpackedMax {
+    /// The limit for a file of this packed size.
+    pub(crate) fn of(self, packed_bytes: u64) -> u64 {
+        self.least_bytes.max(packed_bytes.saturating_mul(self.ratio))
+    }
+}
+
 /// Limit for documents and logs, which may repeat themselves: real ones stay below 50 times their packed
 /// size.
 pub(crate) const OF_LINES: UnpackedMax = UnpackedMax { least_bytes: 128 << 20, ratio: 100 };
@@ -322,8 +329,12 @@ pub(crate) fn unpack<R: Read>(
     unpacked_bytes: Option<u64>,
     max: UnpackedMax,
 ) -> Unpacking<R> {
-    let most = max.least_bytes.max(packed_bytes.saturating_mul(max.ratio));
-    Unpacking { content: tamp::Reader::new(packed, 1), most, expected: unpacked_bytes, found: 0 }
+    Unpacking {
+        content: tamp::Reader::new(packed, 1),
+        most: max.of(packed_bytes),
+        expected: unpacked_bytes,
+        found: 0,
+    }
 }
 
 /// See [`unpack`].
