@@ -45,6 +45,7 @@ mod schema;
 mod series;
 mod spool;
 mod stretches;
+mod thinned;
 mod traits;
 mod verify;
 mod watch;

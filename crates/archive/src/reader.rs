@@ -11,7 +11,7 @@ use record::missing::{Maybe, Missing};
 use record::profile::RunProfile;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
-use record::series::{HistogramSlice, Sample};
+use record::series::{HistogramSlice, Sample, Thinned};
 use serde::de::DeserializeOwned;
 
 use crate::disk::{OF_HISTOGRAMS, OF_LINES, OF_STACKS, STORED_BYTES_MAX, UnpackedMax};
@@ -29,7 +29,7 @@ use crate::schema::warm_up::WarmUpForm;
 use crate::stretches::Stretches;
 use crate::watch::Watch;
 use crate::writer::{LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
-use crate::{Archive, checksum, disk, hlog, series};
+use crate::{Archive, checksum, disk, hlog, series, thinned};
 
 impl Archive {
     /// Reads a run with all its measurements.
@@ -46,7 +46,7 @@ impl Archive {
     /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
     pub(crate) fn run_of_bakeoff(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
-        let mut run = self.run_without_slices(id, &mut |slice| slices.push(slice))?;
+        let mut run = self.run_without_slices(id, None, &mut |slice| slices.push(slice))?;
         if let Some(load) = &mut run.load {
             load.slices = slices;
         }
@@ -57,14 +57,15 @@ impl Archive {
     ///
     /// Distributions of neighboring intervals are merged, without loss, into at most twice as many as
     /// `places`, so memory does not grow with the load's length. Those of single operations, of wait and of
-    /// lateness are left out.
+    /// lateness are left out. Numbers over time that are too many to be read are thinned to as many as
+    /// `places` of each series.
     ///
     /// # Errors
     ///
     /// Those of [`Self::run`].
     pub fn run_for_drawing(&self, id: RunId, places: usize) -> Result<Run, ArchiveError> {
         let mut stretches = Stretches::new(places);
-        let mut run = self.run_without_slices(id, &mut |slice| stretches.add(slice))?;
+        let mut run = self.run_without_slices(id, Some(places), &mut |slice| stretches.add(slice))?;
         if let Some(load) = &mut run.load {
             load.slices = stretches.into_slices();
         }
@@ -139,6 +140,7 @@ impl Archive {
     fn run_without_slices(
         &self,
         id: RunId,
+        places: Option<usize>,
         each: &mut dyn FnMut(HistogramSlice),
     ) -> Result<Run, ArchiveError> {
         let folder = self.tree.run(id);
@@ -146,7 +148,7 @@ impl Archive {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
         let watch = self.watch();
-        read_watched(&folder, id, &watch, each).map_err(|error| watch.cause(id, error))
+        read_watched(&folder, id, places, &watch, each).map_err(|error| watch.cause(id, error))
     }
 }
 
@@ -154,6 +156,7 @@ impl Archive {
 fn read_watched(
     folder: &Path,
     id: RunId,
+    places: Option<usize>,
     watch: &Watch,
     each: &mut dyn FnMut(HistogramSlice),
 ) -> Result<Run, ArchiveError> {
@@ -164,7 +167,8 @@ fn read_watched(
     let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
     let mut instruments = Instruments { missing: missing.collect(), ..Instruments::default() };
     visit_all(&mut Reading { folder, manifest, watch, into: &mut instruments })?;
-    let series = samples(folder, manifest, watch)?.unwrap_or_else(|why| {
+    let Samples { read, thinned } = samples(folder, manifest, places, watch)?;
+    let series = read.unwrap_or_else(|why| {
         instruments.missing.insert(Run::SERIES.to_owned(), why);
         Vec::new()
     });
@@ -172,7 +176,7 @@ fn read_watched(
         latencies(folder, manifest, watch, each)?;
     }
     let whole = summary(stored).map_err(in_file(folder, MANIFEST))?;
-    Ok(Run { cpu, instruments, series, ..whole })
+    Ok(Run { cpu, instruments, series, thinned, ..whole })
 }
 
 /// The part of a run that its manifest holds.
@@ -333,15 +337,34 @@ impl Visit for Reading<'_> {
 }
 
 /// Numbers over time, or the reason that they are not read.
-fn samples(folder: &Path, manifest: &Manifest, watch: &Watch) -> Result<Maybe<Vec<Sample>>, ArchiveError> {
-    match manifest.file(SERIES) {
-        None => Ok(Ok(Vec::new())),
-        Some(file) if file.bytes > series::SAMPLES_FILE_MAX => Ok(Err(series::too_long())),
+struct Samples {
+    read: Maybe<Vec<Sample>>,
+    thinned: Option<Thinned>,
+}
+
+/// - `places`: of a drawing, for which too many numbers are thinned.
+fn samples(
+    folder: &Path,
+    manifest: &Manifest,
+    places: Option<usize>,
+    watch: &Watch,
+) -> Result<Samples, ArchiveError> {
+    let read = match manifest.file(SERIES) {
+        None => Ok(Vec::new()),
+        Some(file) if file.bytes > series::SAMPLES_FILE_MAX => Err(series::too_long()),
         Some(_) => {
             let bytes = checked(folder, manifest, SERIES)?;
-            series::read_samples(&bytes, watch).map_err(in_file(folder, SERIES))
+            let is_tight = places.is_some() && watch.is_limited();
+            let max = if is_tight { series::DRAWN_MEMORY_MAX } else { series::SAMPLES_MEMORY_MAX };
+            let read = series::read_samples(&bytes, max, watch).map_err(in_file(folder, SERIES))?;
+            if let (Err(_), Some(places)) = (&read, places) {
+                let thinned = thinned::read(&bytes, places, watch).map_err(in_file(folder, SERIES))?;
+                return Ok(Samples { read, thinned });
+            }
+            read
         }
-    }
+    };
+    Ok(Samples { read, thinned: None })
 }
 
 /// The intervals of an instrument; none if it has no file.

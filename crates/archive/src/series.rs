@@ -59,7 +59,9 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Largest file of samples that is read, in bytes. A row of ours has about 3 bytes.
 pub(crate) const SAMPLES_FILE_MAX: u64 = 64 << 20;
 /// Memory that the samples of a file may take, in bytes: 2.6 million rows, less for their different texts.
-const SAMPLES_MEMORY_MAX: usize = 160 << 20;
+pub(crate) const SAMPLES_MEMORY_MAX: usize = 160 << 20;
+/// The same for a drawing within a limit of the process's memory, which has thinned series of the others.
+pub(crate) const DRAWN_MEMORY_MAX: usize = 64 << 20;
 /// Maximum bytes of text of all rows of a file, each counted as often as it occurs.
 const TEXT_READ_MAX: usize = 1 << 30;
 /// Memory of a text beside its letters, in bytes: two counts, and its places in the heap and in a set.
@@ -168,12 +170,18 @@ pub(crate) fn samples<W: Write + Send>(
 }
 
 /// Samples of a `series.parquet`, in the order of writing; missing if they would take too much memory.
-pub(crate) fn read_samples(bytes: &Bytes, watch: &Watch) -> Result<Maybe<Vec<Sample>>, Wrong> {
+///
+/// - `memory_max`: limit of the memory, in bytes.
+pub(crate) fn read_samples(
+    bytes: &Bytes,
+    memory_max: usize,
+    watch: &Watch,
+) -> Result<Maybe<Vec<Sample>>, Wrong> {
     let (mut samples, mut texts) = (Vec::<Sample>::new(), Texts::default());
     let empty = SharedText::default();
     let is_complete = for_each_group(bytes, |group, rows| {
         let from = samples.len();
-        if (from + rows).saturating_mul(size_of::<Sample>()) + texts.bytes > SAMPLES_MEMORY_MAX {
+        if (from + rows).saturating_mul(size_of::<Sample>()) + texts.bytes > memory_max {
             return Ok(false);
         }
         let row = |t_ms| Sample {
@@ -197,7 +205,7 @@ pub(crate) fn read_samples(bytes: &Bytes, watch: &Watch) -> Result<Maybe<Vec<Sam
                 set(&mut samples[from + i], texts.shared(text));
                 watch.read(text.len())?;
                 let memory = texts.bytes + samples.len() * size_of::<Sample>();
-                Ok(memory <= SAMPLES_MEMORY_MAX && texts.read_bytes <= TEXT_READ_MAX)
+                Ok(memory <= memory_max && texts.read_bytes <= TEXT_READ_MAX)
             })?;
             if !is_complete {
                 return Ok(false);
@@ -320,7 +328,7 @@ fn write_all<T: parquet::data_type::DataType>(
 }
 
 /// Passes each group of rows to `each`, until that returns false; returns whether it never did.
-fn for_each_group(
+pub(crate) fn for_each_group(
     bytes: &Bytes,
     each: impl FnMut(&dyn RowGroupReader, usize) -> Result<bool, Wrong>,
 ) -> Result<bool, Wrong> {
@@ -393,7 +401,7 @@ fn read_column<T: parquet::data_type::DataType>(
 
 /// Passes each value of a column with its row to `each`, until that returns false; returns whether it never
 /// did.
-fn each_value<T: parquet::data_type::DataType>(
+pub(crate) fn each_value<T: parquet::data_type::DataType>(
     group: &dyn RowGroupReader,
     column: usize,
     rows: usize,
@@ -423,7 +431,7 @@ fn each_value<T: parquet::data_type::DataType>(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn wrong(error: ParquetError) -> Wrong {
+pub(crate) fn wrong(error: ParquetError) -> Wrong {
     Wrong(error.to_string())
 }
 
@@ -443,7 +451,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
-        read_samples(bytes, &Watch::new(None))
+        read_samples(bytes, SAMPLES_MEMORY_MAX, &Watch::new(None))
     }
 
     fn table_of(rows: &[Sample]) -> Bytes {

@@ -28,6 +28,10 @@ impl Watch {
         Self { bytes_max, unseen: Cell::new(LOOK_BYTES), is_over: Cell::new(false) }
     }
 
+    pub(crate) fn is_limited(&self) -> bool {
+        self.bytes_max.is_some()
+    }
+
     /// Counts bytes that were read, and looks at the memory from time to time.
     pub(crate) fn read(&self, bytes: usize) -> Result<(), Wrong> {
         let Some(max) = self.bytes_max else { return Ok(()) };
