@@ -30,7 +30,7 @@ pub const TRIAL_LABEL: &str = "trial";
 /// Label with the number of the attempt at the trial, from 1.
 pub const ATTEMPT_LABEL: &str = "attempt";
 
-/// Most trials of an order with indentation. A longer order takes a line: its indentation would be most of it.
+/// Most trials of an order with indentation, which would be most of a longer one.
 const INDENTED_TRIALS_MAX: usize = 1_000;
 
 /// Reader of a bake-off's runs.
@@ -199,7 +199,8 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
     let order = if bakeoff.trials.len() > INDENTED_TRIALS_MAX { line(&order) } else { document(&order) };
     let order = masking::mask(order, None);
     if order.len() > DOCUMENT_BYTES_MAX {
-        return Err(ArchiveError::LongOrder { trials: bakeoff.trials.len(), bytes: order.len() });
+        let (trials, bytes) = (bakeoff.trials.len(), order.len());
+        return Err(ArchiveError::LongOrder { trials, bytes, bytes_max: DOCUMENT_BYTES_MAX });
     }
     let [StoredFile { sha256: sum, .. }, _] = copies::store(folder, ORDER, &order)?;
     disk::store(folder, ORDER_SUM, disk::sum_line(&sum, ORDER).as_bytes())?;

@@ -167,15 +167,16 @@ pub enum ArchiveError {
     },
     /// The order of a bake-off is longer than any that is read.
     #[error(
-        "the order of these {trials} trials takes {bytes} bytes, limit {}: plan fewer trials, or shorten the names \
-         of factors and levels",
-        crate::schema::DOCUMENT_BYTES_MAX
+        "the order of these {trials} trials takes {bytes} bytes, limit {bytes_max}: plan fewer trials, or shorten \
+         the names of factors and levels"
     )]
     LongOrder {
         /// Number of trials.
         trials: usize,
         /// Length of `order.json`.
         bytes: usize,
+        /// Its limit.
+        bytes_max: usize,
     },
     /// The export could not be written.
     #[error("cannot write the export")]

@@ -469,7 +469,7 @@ fn parquet_table(what: &Subject, out: &mut dyn Write) -> io::Result<()> {
     written.move_to(out)
 }
 
-/// The part of a table that is not yet in its output: the writer of tables needs an output that threads share.
+/// The part of a table that is not yet in its output. The writer of tables needs one that threads share.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Memory of this process while it reads runs: a server reads the runs of others beside what it holds already.
+//! Memory of this process while it reads runs. A server reads them beside what it holds already.
 
 use std::cell::Cell;
 

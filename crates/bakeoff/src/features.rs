@@ -1,5 +1,5 @@
-//! Commands and options that a build lacks, by the feature that they need. The message names the feature instead
-//! of an option with a similar name.
+//! Commands and options that a build lacks, by the feature that they need. The message names the feature
+//! instead of an option with a similar name.
 
 use std::ffi::OsString;
 

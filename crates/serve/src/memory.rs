@@ -1,7 +1,7 @@
 //! Memory of the server: it has one limit, however many clients ask and whatever the archive holds.
 //!
 //! One run or bake-off is in memory at a time, because its reader holds the turn. Long answers and bodies of
-//! requests share [`MESSAGES_BYTES_MAX`], pages that are stored for the next reader `render::PAGES_BYTES_MAX`.
+//! requests share a limit, and so do pages that are stored for the next reader.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -49,8 +49,8 @@ pub(crate) async fn aside<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&app)).await.expect("the work does not panic")
 }
 
-/// Variant of [`aside`] for work that takes a CPU for a while, and memory: one at a time, exports included. The turn ends with the work: a
-/// client that leaves does not stop it.
+/// Variant of [`aside`] for work that takes a CPU for a while, and memory: one at a time, exports included.
+/// The turn ends with the work: a client that leaves does not stop it.
 pub(crate) async fn alone<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> T + Send + 'static,
