@@ -199,8 +199,10 @@ impl Parts {
 
 impl Write for Parts {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A text may have some MiB: a part does not.
+        let bytes = &bytes[..bytes.len().min(PART_BYTES - self.part.len())];
         self.part.extend_from_slice(bytes);
-        if self.part.len() >= PART_BYTES {
+        if self.part.len() == PART_BYTES {
             if let Some(first) = self.first.take() {
                 first.send(Ok(Begun::Long)).map_err(|_| io::ErrorKind::BrokenPipe)?;
             }
