@@ -374,7 +374,7 @@ pub(crate) async fn history_figures(State(app): Shared, RawQuery(query): RawQuer
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
     let found = alone(&app, move |app| app.history(&wanted)).await;
-    found.map_or_else(|why| unprinted(Format::Page, &why), |found| run_page(&found.page))
+    found.map_or_else(|why| unprinted(Format::Page, &why), |found| run_page(found.page.clone().into()))
 }
 
 /// The fields of a history's query and its selection, or the reason that a part of it is not understood.
