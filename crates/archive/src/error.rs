@@ -175,7 +175,7 @@ pub enum ArchiveError {
         trials: usize,
         /// Length of `order.json`.
         bytes: usize,
-        /// Its limit.
+        /// Limit of that length.
         bytes_max: usize,
     },
     /// The export could not be written.

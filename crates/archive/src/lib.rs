@@ -89,9 +89,9 @@ pub struct Archive {
 /// Limits of [`memory_bytes`] while runs are read.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryMax {
-    /// For a run, of whose numbers over time a page makes copies.
+    /// For a run: a page copies its numbers over time.
     pub of_run: u64,
-    /// For a bake-off, whose page has values of its runs.
+    /// For a bake-off: a page has few numbers of each run.
     pub of_bakeoff: u64,
 }
 

@@ -159,7 +159,7 @@ fn a_trial_that_has_failed_once_is_left_while_a_process_may_repeat_it() {
     assert_eq!((count(TrialState::Failed), count(TrialState::Planned)), (1, 0), "now it has failed for good");
 }
 
-/// As many trials as a plan can have, each on a server that is started for it.
+/// The most trials that a plan can have, each on a server that is started for it.
 #[test]
 fn a_bake_off_of_50000_trials_is_read_from_its_order_and_its_journal() {
     let folder = tempfile::tempdir().unwrap();

@@ -123,7 +123,7 @@ fn serve_shows_long_runs_in_300_mb_and_refuses_an_export_that_would_lack_a_part(
         (format!("/runs/{many}"), 200, "values of series beyond the first 2000"),
         (format!("/runs/{too_many}"), 200, "2621440 values of a run"),
         (format!("/api/v1/runs/{too_many}"), 200, "2621440 values of a run"),
-        (format!("/api/v1/runs/{too_many}/export?format=csv"), 413, "2621440 values of a run"),
+        (format!("/api/v1/runs/{too_many}/export?format=csv"), 413, "too many numbers over time"),
         (format!("/api/v1/runs/{few}/export?format=openmetrics"), 413, "at most 200000 values"),
     ] {
         let reply = house.get(&path);

@@ -92,7 +92,7 @@ pub struct Thinned {
     pub no_numbers: u64,
 }
 
-/// A series whose neighboring values were merged while it was read.
+/// A series with neighboring values merged while it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThinnedSeries {
     /// Host of the measurement.

@@ -2,7 +2,7 @@
 //!
 //! A thread reads the run and writes it in parts, so memory holds the run but not its text. The answer begins
 //! when the first part is full or the text is whole: then its status is known. One run is read at a time, by
-//! the thread that has the turn: an export whose client reads slowly is cut off after a while if others wait.
+//! the thread that has the turn: an export with a slow client is cut off after a while if others wait.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::view_now::Shown;
 use crate::webhook::Webhook;
 use crate::worker::Worker;
-use crate::{api, export, memory, metrics, pages, tls};
+use crate::{api, export, metrics, pages, tls};
 
 /// Interval between two states that viewers get.
 const NOW_EVERY: Duration = Duration::from_millis(500);
@@ -47,7 +47,6 @@ pub fn serve(
     say: &mut dyn FnMut(&str),
 ) -> Result<(), ServeError> {
     settings.check()?;
-    memory::return_large_pieces();
     let config =
         settings.tls.as_ref().map(|files| tls::server(files, settings.client_ca.as_deref())).transpose()?;
     let access = Access::new(settings.token_file.as_deref(), settings.client_ca.is_some(), settings.queue)?;
