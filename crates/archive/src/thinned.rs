@@ -79,7 +79,7 @@ struct Series {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     count: u64,
-    sum: f64,
+    total: f64,
     /// Time of the last value.
     until_ms: i64,
 }
@@ -161,11 +161,11 @@ impl Sum {
     fn add(&mut self, t_ms: i64, value: f64) {
         self.until_ms = if self.count == 0 { t_ms } else { self.until_ms.max(t_ms) };
         self.count += 1;
-        self.sum += value;
+        self.total += value;
     }
 
     fn mean(&self) -> f64 {
-        self.sum / self.count as f64
+        self.total / self.count as f64
     }
 }
 

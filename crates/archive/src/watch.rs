@@ -46,8 +46,12 @@ impl Watch {
     /// Variant of [`Self::read`] for a line that is about to be parsed.
     pub(crate) fn line(&self, line: &[u8]) -> Result<(), Wrong> {
         if self.bytes_max.is_some() {
-            let count = |byte: u8| line.iter().filter(|b| **b == byte).count();
-            if count(b'{') > LINE_OBJECTS_MAX || count(b',') > LINE_VALUES_MAX {
+            let (mut objects, mut values) = (0, 0);
+            for byte in line {
+                objects += usize::from(*byte == b'{');
+                values += usize::from(*byte == b',');
+            }
+            if objects > LINE_OBJECTS_MAX || values > LINE_VALUES_MAX {
                 return self.over();
             }
         }
