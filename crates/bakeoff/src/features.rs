@@ -24,7 +24,13 @@ const FEATURES: [Feature; 3] = [
             (
                 "load",
                 &[
-                    "--fleet", "--on-loss", "--place", "--observers", "--probe", "--nats", "--nats-ca",
+                    "--fleet",
+                    "--on-loss",
+                    "--place",
+                    "--observers",
+                    "--probe",
+                    "--nats",
+                    "--nats-ca",
                     "--nkey",
                 ],
             ),
@@ -33,12 +39,7 @@ const FEATURES: [Feature; 3] = [
         ],
     },
     Feature { name: "shared", is_built: cfg!(feature = "shared"), commands: &["archive"], options: &[] },
-    Feature {
-        name: "serve",
-        is_built: cfg!(feature = "serve"),
-        commands: &["serve", "queue"],
-        options: &[],
-    },
+    Feature { name: "serve", is_built: cfg!(feature = "serve"), commands: &["serve", "queue"], options: &[] },
 ];
 
 /// The message for a part of the program that this build lacks.
