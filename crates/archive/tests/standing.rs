@@ -188,7 +188,7 @@ fn a_bake_off_of_50000_trials_is_read_from_its_order_and_its_journal() {
         ] {
             let body = serde_json::to_string(&event(1_764_267_780_123_456_789, trial, step)).unwrap();
             link = sha256(&mut format!("{link}{body}").as_bytes()).unwrap()[..16].to_owned();
-            text.push_str(&format!("{},\"link\":\"{link}\"}}\n", body.strip_suffix('}').unwrap()));
+            text.extend([body.strip_suffix('}').unwrap(), ",\"link\":\"", link.as_str(), "\"}\n"]);
         }
     }
     assert!(text.len() > 32 << 20, "{}", text.len());

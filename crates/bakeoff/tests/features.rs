@@ -1,7 +1,6 @@
 //! A build without a feature names it, instead of an option with a similar name.
 
 #![cfg(not(all(feature = "fleet", feature = "shared")))]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod lab;
 
