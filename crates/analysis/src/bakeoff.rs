@@ -1,5 +1,7 @@
 //! Verdicts of a bake-off: every configuration against the reference, at each level of the other factors.
 
+use std::collections::BTreeSet;
+
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial, TrialState, blocks_min};
 use record::missing::{Maybe, Missing};
 
@@ -66,9 +68,9 @@ impl Comparisons {
 
     /// Trials that were not measured because their configuration was dropped.
     pub fn dropped_trials(&self, bakeoff: &Bakeoff) -> usize {
-        let is_sealed = |trial: &Trial| {
-            bakeoff.attempts.iter().any(|a| a.trial == trial.index && a.state == TrialState::Sealed)
-        };
+        let sealed = bakeoff.attempts.iter().filter(|a| a.state == TrialState::Sealed);
+        let sealed: BTreeSet<u32> = sealed.map(|a| a.trial).collect();
+        let is_sealed = |trial: &Trial| sealed.contains(&trial.index);
         bakeoff.trials.iter().filter(|trial| self.is_dropped(trial) && !is_sealed(trial)).count()
     }
 
@@ -196,11 +198,9 @@ fn is_of(trial: &Trial, arm: &Levels) -> bool {
 
 /// Whether a trial of the configuration has no end.
 fn lacks_trials(bakeoff: &Bakeoff, arm: &Levels) -> bool {
-    let has_ended = |trial: &Trial| {
-        let is_end = |state| state == TrialState::Sealed || is_loss(state);
-        bakeoff.attempts.iter().any(|a| a.trial == trial.index && is_end(a.state))
-    };
-    bakeoff.trials.iter().any(|trial| is_of(trial, arm) && !has_ended(trial))
+    let is_end = |state| state == TrialState::Sealed || is_loss(state);
+    let ended: BTreeSet<u32> = bakeoff.attempts.iter().filter(|a| is_end(a.state)).map(|a| a.trial).collect();
+    bakeoff.trials.iter().any(|trial| is_of(trial, arm) && !ended.contains(&trial.index))
 }
 
 /// Drops the configurations that are beaten, in a sequential design. If another one lacks trials at the end,

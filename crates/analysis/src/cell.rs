@@ -96,16 +96,22 @@ impl Cell {
         if self.fell_out.contains(&block) {
             return InBlock::FellOut;
         }
-        match self.values.iter().find(|v| v.block == block).map(|v| &v.value) {
+        match self.of_block(block).map(|v| &v.value) {
             None => InBlock::Open,
             Some(Ok(value)) if value.judged().is_some() => InBlock::Known(value),
             Some(_) => InBlock::FellOut,
         }
     }
 
+    /// The value of a block: they are in the order of blocks.
+    fn of_block(&self, block: u32) -> Option<&BlockValue> {
+        let at = self.values.partition_point(|v| v.block < block);
+        self.values.get(at).filter(|v| v.block == block)
+    }
+
     /// Reason that the value of a sealed run in this block is not judged.
     pub(crate) fn unjudged_in(&self, block: u32) -> Option<&Missing> {
-        match &self.values.iter().find(|v| v.block == block)?.value {
+        match &self.of_block(block)?.value {
             Err(why) => Some(why),
             Ok(value) => value.unjudged.as_ref(),
         }
@@ -175,9 +181,10 @@ pub(crate) struct Seen<'a> {
 /// Outcomes of the trials, by cell.
 pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
     let mut found: BTreeMap<&Levels, Seen<'_>> = BTreeMap::new();
+    let attempts = bakeoff.attempts_by_trial();
     for trial in &bakeoff.trials {
         let seen = found.entry(&trial.levels).or_default();
-        let ends = || bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
+        let ends = || attempts.get(&trial.index).into_iter().flatten();
         let sealed = ends().find(|a| a.state == TrialState::Sealed).and_then(|a| a.run.as_ref());
         let broke = ends().any(|a| is_loss(a.state));
         let failed = ends().any(|a| is_failure(a.state));

@@ -1,6 +1,8 @@
 //! Trials that fell out, by configuration. The trials that remain are a selection.
 
-use record::bakeoff::{Bakeoff, Factor, Levels, TrialState};
+use std::collections::BTreeMap;
+
+use record::bakeoff::{Attempt, Bakeoff, Factor, Levels, TrialState};
 
 use crate::cell::{combinations, is_failure, is_loss};
 
@@ -30,16 +32,17 @@ impl FallenOut {
 
 /// Lost trials of every configuration, including the reference and those that lost nothing.
 pub(crate) fn fallen_out(bakeoff: &Bakeoff, compared: &[&Factor]) -> Vec<FallenOut> {
-    combinations(bakeoff, compared).into_iter().map(|arm| of_arm(bakeoff, arm)).collect()
+    let attempts = bakeoff.attempts_by_trial();
+    combinations(bakeoff, compared).into_iter().map(|arm| of_arm(bakeoff, &attempts, arm)).collect()
 }
 
-fn of_arm(bakeoff: &Bakeoff, arm: Levels) -> FallenOut {
+fn of_arm(bakeoff: &Bakeoff, attempts: &BTreeMap<u32, Vec<&Attempt>>, arm: Levels) -> FallenOut {
     let mut found = FallenOut { invalid: 0, failed: 0, damaged: 0, redone: 0, of: 0, arm };
     for trial in &bakeoff.trials {
         if !found.arm.iter().all(|(k, v)| trial.levels.get(k) == Some(v)) {
             continue;
         }
-        let ends = || bakeoff.attempts.iter().filter(|a| a.trial == trial.index).map(|a| a.state);
+        let ends = || attempts.get(&trial.index).into_iter().flatten().map(|a| a.state);
         let is_sealed = ends().any(|state| state == TrialState::Sealed);
         let Some(last) = ends().rfind(|state| is_loss(*state)) else {
             found.of += usize::from(is_sealed);

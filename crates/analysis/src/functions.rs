@@ -30,6 +30,8 @@ pub const SHARE_MIN: f64 = 0.005;
 pub const SAMPLES_MIN: f64 = 5.0;
 /// Most times that are held at once: one for each function of each trial.
 const TIMES_MAX: usize = 2_000_000;
+/// Most bytes of the names of all functions.
+const NAMES_BYTES_MAX: usize = 16 << 20;
 /// Judges shares of the reference's time: in points, less is better. Nothing else of the metric is used.
 const SHARES: Metric = Metric::LockCpu;
 /// Both tails of the interval of a share.
@@ -40,6 +42,7 @@ const SHARE_TAILS: f64 = 0.05;
 pub struct TrialProfiles {
     names: Vec<String>,
     numbers: HashMap<String, usize>,
+    name_bytes: usize,
     taken: Vec<Taken>,
     /// Number of times in `taken`.
     times: usize,
@@ -88,12 +91,15 @@ impl TrialProfiles {
                 self.taken.push(taken);
             }
         }
-        if self.times > TIMES_MAX {
-            // A part of the trials would be a selection.
-            (self.too_many, self.taken) = (true, Vec::new());
-            let why = format!("all trials together have more than {TIMES_MAX} functions");
-            self.left_out = [(why, 1)].into();
-        }
+        let why = if self.times > TIMES_MAX {
+            format!("all trials together have more than {TIMES_MAX} functions")
+        } else if self.name_bytes > NAMES_BYTES_MAX {
+            format!("the names of all functions have more than {NAMES_BYTES_MAX} bytes")
+        } else {
+            return;
+        };
+        // A part of the trials would be a selection.
+        *self = Self { too_many: true, left_out: [(why, 1)].into(), ..Self::default() };
     }
 
     /// Counts a trial with a profile that cannot be compared.
@@ -145,6 +151,7 @@ impl TrialProfiles {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
+        self.name_bytes += name.len();
         self.names.push(name.to_owned());
         self.numbers.insert(name.to_owned(), self.names.len() - 1);
         self.names.len() - 1

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::bakeoff::{Bakeoff, TrialState};
+use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::missing::{Maybe, Missing};
 use record::run::Run;
 use record::series::Sample;
@@ -240,16 +240,13 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
 
 /// Sealed rounds of a level, by round number, and the reasons that other rounds must not be used.
 fn rounds_of(bakeoff: &Bakeoff, copies: u32) -> (Vec<(u32, &Run)>, Vec<String>) {
-    let of_level = |trial: u32| {
-        bakeoff
-            .trials
-            .iter()
-            .find(|t| t.index == trial && t.levels.get("copies") == Some(&copies.to_string()))
-    };
+    let copies = copies.to_string();
+    let of_level = bakeoff.trials.iter().filter(|trial| trial.levels.get("copies") == Some(&copies));
+    let of_level: BTreeMap<u32, &Trial> = of_level.map(|trial| (trial.index, trial)).collect();
     let mut invalid = Vec::new();
     let mut valid: Vec<(u32, &Run)> = Vec::new();
     for attempt in &bakeoff.attempts {
-        let Some(trial) = of_level(attempt.trial) else { continue };
+        let Some(trial) = of_level.get(&attempt.trial) else { continue };
         match (attempt.state, &attempt.run) {
             (TrialState::Sealed, Some(run)) => valid.push((trial.block, run)),
             (TrialState::Invalid | TrialState::Failed | TrialState::Damaged, _) => {

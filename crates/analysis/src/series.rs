@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use record::run::Run;
-use record::series::{Sample, SharedText};
+use record::series::{Sample, SharedText, Thinned, ThinnedSeries};
 use record::unit::NUMBER_MAX;
 
 use crate::history::{SUBJECT_LABEL, UNIT_LABEL};
@@ -18,7 +18,10 @@ pub struct Series {
     pub host: SharedText,
     /// Labels that distinguish it from other series of the name; may be empty.
     pub labels: String,
-    /// Seconds since the run's anchor and the value, in time order; at least one.
+    /// Number of values.
+    pub values: u64,
+    /// Seconds since the run's anchor and the value, in time order; at least one. Of a series with too many
+    /// values, the means over equal parts of the run.
     pub points: Vec<(f64, f64)>,
     /// Mean of the values, each counted once, whatever the length of its interval.
     pub mean: f64,
@@ -46,10 +49,33 @@ pub struct AllSeries {
 /// and the note says so.
 pub fn series(run: &Run) -> AllSeries {
     let mut all = of_samples(&run.series);
-    if let Some(why) = run.unread_series() {
-        all.note = Some(format!("Numbers over time are left out: {why}."));
+    match (run.unread_series(), &run.thinned) {
+        (Some(_), Some(thinned)) => all = of_thinned(thinned),
+        (Some(why), None) => all.note = Some(format!("Numbers over time are left out: {why}.")),
+        (None, _) => {}
     }
     all
+}
+
+fn of_thinned(thinned: &Thinned) -> AllSeries {
+    let one = |one: &ThinnedSeries| Series {
+        name: one.name.clone(),
+        host: one.host.clone(),
+        labels: one.labels.to_string(),
+        values: one.values,
+        points: one.points.iter().map(|(t_ms, value)| (*t_ms as f64 / 1e3, *value)).collect(),
+        mean: one.mean,
+        min: one.min,
+        max: one.max,
+    };
+    let values: u64 = thinned.series.iter().map(|one| one.values).sum();
+    let left_out = usize::try_from(thinned.no_numbers).unwrap_or(usize::MAX);
+    let left_out = note(left_out, 0).map_or_else(String::new, |note| format!(" {note}"));
+    let note = format!(
+        "{values} values are too many to be drawn: points are means over equal parts of the run; the number of \
+         values, mean, least and greatest are those of all.{left_out}"
+    );
+    AllSeries { series: thinned.series.iter().map(one).collect(), note: Some(note) }
 }
 
 fn of_samples(samples: &[Sample]) -> AllSeries {
@@ -108,6 +134,7 @@ fn of(mut samples: Vec<&Sample>, labels: String) -> Series {
         name: first.name.clone(),
         host: first.host.clone(),
         labels,
+        values: samples.len() as u64,
         mean: only().sum::<f64>() / samples.len() as f64,
         min: only().fold(f64::INFINITY, f64::min),
         max: only().fold(f64::NEG_INFINITY, f64::max),

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use record::profile::{OTHER_STACKS, Profile, ProfileStack, RUN_STACKS_MAX, ThreadState};
+use record::profile::{
+    OTHER_STACKS, Profile, ProfileStack, RUN_NAMES_BYTES_MAX, RUN_STACKS_MAX, ThreadState,
+};
 
-/// Stacks that are held at most, in multiples of those that remain.
+/// Stacks, and bytes of their names, that are held at most, in multiples of those that remain.
 const HELD: usize = 4;
 
 /// Sums of stacks.
 #[derive(Debug, Default)]
 pub struct StackSums {
     sums: HashMap<(String, ThreadState, Vec<String>), (u64, u64)>,
+    name_bytes: usize,
 }
 
 impl StackSums {
@@ -19,7 +22,7 @@ impl StackSums {
         for stack in profile.stacks {
             self.put(stack);
         }
-        if self.sums.len() > HELD * RUN_STACKS_MAX {
+        if self.sums.len() > HELD * RUN_STACKS_MAX || self.name_bytes > HELD * RUN_NAMES_BYTES_MAX {
             for stack in std::mem::take(self).into_stacks() {
                 self.put(stack);
             }
@@ -28,18 +31,28 @@ impl StackSums {
 
     fn put(&mut self, stack: ProfileStack) {
         let ProfileStack { comm, state, frames, count, ns } = stack;
-        let sum = self.sums.entry((comm, state, frames)).or_default();
+        let bytes = name_bytes(&comm, &frames);
+        let sum = self.sums.entry((comm, state, frames)).or_insert_with(|| {
+            self.name_bytes += bytes;
+            (0, 0)
+        });
         *sum = (sum.0.saturating_add(count), sum.1.saturating_add(ns));
     }
 
-    /// The stacks, most time first. Those beyond [`RUN_STACKS_MAX`] are summed by state, as [`OTHER_STACKS`].
+    /// The stacks, most time first. Those beyond [`RUN_STACKS_MAX`] and [`RUN_NAMES_BYTES_MAX`] are summed by
+    /// state, as [`OTHER_STACKS`].
     pub fn into_stacks(self) -> Vec<ProfileStack> {
         let one = |((comm, state, frames), (count, ns))| ProfileStack { comm, state, frames, count, ns };
         let mut stacks: Vec<ProfileStack> = self.sums.into_iter().map(one).collect();
         stacks.sort_by(|x, y| {
             y.ns.cmp(&x.ns).then_with(|| (&x.comm, &x.frames, x.state).cmp(&(&y.comm, &y.frames, y.state)))
         });
-        let rest = stacks.split_off(stacks.len().min(RUN_STACKS_MAX));
+        let mut bytes = 0;
+        let fits = |stack: &&ProfileStack| {
+            bytes += name_bytes(&stack.comm, &stack.frames);
+            bytes <= RUN_NAMES_BYTES_MAX
+        };
+        let rest = stacks.split_off(stacks.iter().take(RUN_STACKS_MAX).take_while(fits).count());
         let mut others: BTreeMap<ThreadState, (u64, u64)> = BTreeMap::new();
         for stack in rest {
             let sum = others.entry(stack.state).or_default();
@@ -51,6 +64,10 @@ impl StackSums {
         }));
         stacks
     }
+}
+
+fn name_bytes(comm: &str, frames: &[String]) -> usize {
+    comm.len() + frames.iter().map(String::len).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -109,5 +126,19 @@ mod tests {
         let hot: Vec<u64> =
             stacks.iter().filter(|s| s.frames.iter().any(|frame| frame == "hot")).map(|s| s.ns).collect();
         assert_eq!(hot, [9_000_000]);
+    }
+
+    #[test]
+    fn few_stacks_of_long_names_take_bounded_memory() {
+        let mut sums = StackSums::default();
+        for run in 0..40_u64 {
+            let long = format!("{run} {}", "x".repeat(RUN_NAMES_BYTES_MAX / 2));
+            sums.add(profile(vec![stack(&long, 1), stack("hot", 7)]));
+            let bytes: usize = sums.sums.keys().map(|(comm, _, frames)| name_bytes(comm, frames)).sum();
+            assert!(bytes <= HELD * RUN_NAMES_BYTES_MAX, "{run}: {bytes}");
+        }
+        let stacks = sums.into_stacks();
+        assert_eq!(stacks.iter().map(|s| s.ns).sum::<u64>(), 40 * 8);
+        assert!(stacks[0].frames.iter().any(|frame| frame == "hot") && stacks.len() < 5, "{}", stacks.len());
     }
 }

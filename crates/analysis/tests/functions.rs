@@ -266,3 +266,19 @@ fn the_functions_of_all_trials_take_bounded_memory() {
     let why: Vec<&String> = comparisons.profiled.left_out.keys().collect();
     assert!(why.len() == 1 && why[0].contains("functions"), "{why:?}");
 }
+
+/// An archive of a stranger: names of a megabyte, which differ from trial to trial.
+#[test]
+fn the_names_of_all_functions_take_bounded_memory() {
+    let bakeoff = bake(6);
+    let (trial, run) = bakeoff.sealed().next().unwrap();
+    let mut profiles = TrialProfiles::default();
+    for number in 0..20 {
+        let long = format!("{number} {}", "x".repeat(1 << 20));
+        profiles.add(trial, run, &profile(&[(long.as_str(), 1)]));
+    }
+    let mut comparisons = compare(&bakeoff);
+    comparisons.add_profiles(&bakeoff, &profiles);
+    let why: Vec<&String> = comparisons.profiled.left_out.keys().collect();
+    assert!(why.len() == 1 && why[0].contains("names of all functions"), "{why:?}");
+}

@@ -13,12 +13,11 @@ use record::target;
 use crate::copies::{self, CopiedFile};
 use crate::error::ArchiveError;
 use crate::reader::in_file;
-use crate::schema::Wrong;
 use crate::schema::bakeoff::{self as form, Order};
-use crate::schema::document;
 use crate::schema::environment::{self, EnvironmentFile};
 use crate::schema::event::{JournalEvent, Step};
 use crate::schema::manifest::{StoredFile, check_names};
+use crate::schema::{DOCUMENT_BYTES_MAX, Wrong, document, line};
 use crate::{Archive, Filter, PartOf, checksum, disk, journal, lock, masking, written};
 
 pub(crate) const ORDER: &str = "order.json";
@@ -30,6 +29,9 @@ pub(crate) const EVENTS: &str = "events.jsonl";
 pub const TRIAL_LABEL: &str = "trial";
 /// Label with the number of the attempt at the trial, from 1.
 pub const ATTEMPT_LABEL: &str = "attempt";
+
+/// Most trials of an order with indentation, which would be most of a longer one.
+const INDENTED_TRIALS_MAX: usize = 1_000;
 
 /// Reader of a bake-off's runs.
 type ReadRun = fn(&Archive, RunId) -> Result<Run, ArchiveError>;
@@ -110,11 +112,16 @@ impl Archive {
         let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
         bakeoff.header = header;
         let mut read = BTreeSet::new();
+        let reader = self.of_bakeoff();
         for told in story.attempts {
             if let Some(run) = told.run.filter(|run| !read.insert(*run)) {
                 return Err(ArchiveError::damaged(&folder.join(EVENTS), format!("it names run {run} twice")));
             }
-            bakeoff.attempts.push(self.attempt(told, read_run)?);
+            let attempt = reader.attempt(told, read_run).map_err(|error| match error {
+                ArchiveError::TooLong { why, .. } => ArchiveError::TooLong { id, why },
+                other => other,
+            });
+            bakeoff.attempts.push(attempt?);
         }
         Ok(bakeoff)
     }
@@ -126,10 +133,11 @@ impl Archive {
         id: RunId,
         mut trials: impl Iterator<Item = u32>,
     ) -> Result<(), ArchiveError> {
-        let is_measured = |attempts: &[AttemptRecord], trial: u32| {
-            let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
-            attempts.iter().any(|told| told.trial == trial && counts(told.state))
-        };
+        let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
+        let known = story.attempts.iter().filter(|told| counts(told.state));
+        let mut measured: BTreeSet<u32> = known.map(|told| told.trial).collect();
+        let places = story.attempts.iter().enumerate();
+        let places: BTreeMap<_, _> = places.map(|(at, told)| ((told.trial, told.number), at)).collect();
         for listed in self.list(&Filter { part_of: PartOf::Bakeoff(id), ..Filter::default() })? {
             let RunHeader { id, state, reason, labels, .. } = listed.header;
             let number = |label: &str| labels.get(label).and_then(|n| n.parse::<u32>().ok());
@@ -139,18 +147,18 @@ impl Archive {
                 RunState::Invalid => TrialState::Invalid,
                 _ => continue,
             };
-            if is_measured(&story.attempts, trial) {
+            if !measured.insert(trial) {
                 continue;
             }
             let told = AttemptRecord { trial, number, state, reason, run: Some(id), by_last_process: false };
-            match story.attempts.iter_mut().find(|told| (told.trial, told.number) == (trial, number)) {
-                Some(known) => *known = told,
+            match places.get(&(trial, number)) {
+                Some(at) => story.attempts[*at] = told,
                 None => story.attempts.push(told),
             }
         }
         // The damaged lines may include the end of the bake-off, or the only sealed trial.
         let is_over = match story.state {
-            RunState::Abandoned => trials.all(|trial| is_measured(&story.attempts, trial)),
+            RunState::Abandoned => trials.all(|trial| measured.contains(&trial)),
             state => matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed),
         };
         if is_over {
@@ -176,7 +184,7 @@ impl Archive {
 
 /// Runs that a journal names, even if it is damaged.
 pub(crate) fn runs_named(folder: &Path) -> Vec<RunId> {
-    let journal = disk::read(&folder.join(EVENTS)).unwrap_or_default();
+    let journal = disk::read_up_to(&folder.join(EVENTS), disk::JOURNAL_BYTES_MAX).unwrap_or_default();
     let journal = String::from_utf8_lossy(&journal);
     let named = journal.split("\"run\":\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok());
     named.collect()
@@ -187,7 +195,13 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
     let environment = masking::mask(document(&EnvironmentFile::of(&bakeoff.environment)), None);
     let files =
         [copies::store(folder, ENVIRONMENT, &environment)?, copies::store(folder, PLAN, plan.as_bytes())?];
-    let order = masking::mask(document(&Order::of(bakeoff, files.into_iter().flatten().collect())), None);
+    let order = Order::of(bakeoff, files.into_iter().flatten().collect());
+    let order = if bakeoff.trials.len() > INDENTED_TRIALS_MAX { line(&order) } else { document(&order) };
+    let order = masking::mask(order, None);
+    if order.len() > DOCUMENT_BYTES_MAX {
+        let (trials, bytes) = (bakeoff.trials.len(), order.len());
+        return Err(ArchiveError::LongOrder { trials, bytes, bytes_max: DOCUMENT_BYTES_MAX });
+    }
     let [StoredFile { sha256: sum, .. }, _] = copies::store(folder, ORDER, &order)?;
     disk::store(folder, ORDER_SUM, disk::sum_line(&sum, ORDER).as_bytes())?;
     disk::store(folder, EVENTS, journal::begin(bakeoff.header.id, &sum).as_bytes())?;
@@ -295,12 +309,11 @@ impl Progress {
 
     /// Number of levels without a valid round, and of levels that lack some; `None` if every round is valid.
     fn invalid_levels(&self, order: &Order) -> Option<String> {
-        let is_sealed = |trial: u32| {
-            self.attempts.iter().any(|told| told.trial == trial && told.state == TrialState::Sealed)
-        };
+        let sealed = self.attempts.iter().filter(|told| told.state == TrialState::Sealed);
+        let sealed: BTreeSet<u32> = sealed.map(|told| told.trial).collect();
         let mut rounds: BTreeMap<&Levels, Vec<bool>> = BTreeMap::new();
         for (trial, levels) in order.levels() {
-            rounds.entry(levels).or_default().push(is_sealed(trial));
+            rounds.entry(levels).or_default().push(sealed.contains(&trial));
         }
         let none = rounds.values().filter(|sealed| !sealed.contains(&true)).count();
         let some = rounds.values().filter(|sealed| sealed.contains(&false)).count() - none;
@@ -350,7 +363,7 @@ fn story_of(folder: &Path, taken: bool) -> Result<Progress, ArchiveError> {
 pub(crate) fn read_journal(folder: &Path) -> Result<journal::Contents, ArchiveError> {
     let path = folder.join(EVENTS);
     let seed = order_sum(folder)?;
-    Ok(journal::parse(&disk::read(&path)?, &seed))
+    Ok(journal::parse(&disk::read_up_to(&path, disk::JOURNAL_BYTES_MAX)?, &seed))
 }
 
 /// Whether a living process holds a bake-off's journal.

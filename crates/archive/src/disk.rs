@@ -184,13 +184,22 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ArchiveError> {
 
 /// Largest stored file of an archive that is read, in bytes. Ours are far smaller.
 pub(crate) const STORED_BYTES_MAX: u64 = 256 << 20;
-/// Largest journal or other text, in bytes. Reading one takes a few times as much memory.
+/// Largest text, in bytes. Reading one takes a few times as much memory.
 const TEXT_BYTES_MAX: u64 = 32 << 20;
+/// Largest journal, in bytes: 50,000 trials, each on a server that is started for it, have 75 MB of steps.
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 96 << 20;
 /// Maximum size of an unpacked file: `least`, or `ratio` times its packed size if that is more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnpackedMax {
     least_bytes: u64,
     ratio: u64,
+}
+
+impl UnpackedMax {
+    /// The limit for a file of this packed size.
+    pub(crate) fn of(self, packed_bytes: u64) -> u64 {
+        self.least_bytes.max(packed_bytes.saturating_mul(self.ratio))
+    }
 }
 
 /// Limit for documents and logs, which may repeat themselves: real ones stay below 50 times their packed
@@ -245,10 +254,10 @@ pub(crate) fn read_stored(path: &Path, stored: &StoredFile) -> Result<Vec<u8>, A
     read_up_to(path, stored.bytes.min(STORED_BYTES_MAX))
 }
 
-/// Reads an open document from its beginning, up to a size limit.
-pub(crate) fn read_open(mut file: &File, path: &Path) -> Result<Vec<u8>, ArchiveError> {
+/// Reads an open journal from its beginning, up to a size limit.
+pub(crate) fn read_journal(mut file: &File, path: &Path) -> Result<Vec<u8>, ArchiveError> {
     file.rewind().map_err(ArchiveError::reading(path))?;
-    read_file(file, path, TEXT_BYTES_MAX)
+    read_file(file, path, JOURNAL_BYTES_MAX)
 }
 
 /// Reads a document from a byte on; `None` if it is shorter.
@@ -331,8 +340,12 @@ pub(crate) fn unpack<R: Read>(
     unpacked_bytes: Option<u64>,
     max: UnpackedMax,
 ) -> Unpacking<R> {
-    let most = max.least_bytes.max(packed_bytes.saturating_mul(max.ratio));
-    Unpacking { content: tamp::Reader::new(packed, 1), most, expected: unpacked_bytes, found: 0 }
+    Unpacking {
+        content: tamp::Reader::new(packed, 1),
+        most: max.of(packed_bytes),
+        expected: unpacked_bytes,
+        found: 0,
+    }
 }
 
 /// See [`unpack`].

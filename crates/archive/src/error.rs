@@ -165,6 +165,19 @@ pub enum ArchiveError {
         /// The limit, and another way to read them.
         why: String,
     },
+    /// The order of a bake-off is longer than any that is read.
+    #[error(
+        "the order of these {trials} trials takes {bytes} bytes, limit {bytes_max}: plan fewer trials, or shorten \
+         the names of factors and levels"
+    )]
+    LongOrder {
+        /// Number of trials.
+        trials: usize,
+        /// Length of `order.json`.
+        bytes: usize,
+        /// Limit of that length.
+        bytes_max: usize,
+    },
     /// The export could not be written.
     #[error("cannot write the export")]
     Output {

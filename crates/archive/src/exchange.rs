@@ -9,6 +9,7 @@ use record::run::{RunHeader, RunId, RunState};
 
 use crate::checksum::Summing;
 use crate::error::ArchiveError;
+use crate::intervals::is_file_of_intervals;
 use crate::schema::manifest::StoredFile;
 use crate::writer::MANIFEST;
 use crate::{Archive, bakeoff, checksum, disk, lock, reader};
@@ -262,7 +263,7 @@ impl Archive {
         {
             return Ok(false);
         }
-        let bytes = disk::read(&folder.join(bakeoff::EVENTS))?;
+        let bytes = disk::read_up_to(&folder.join(bakeoff::EVENTS), disk::JOURNAL_BYTES_MAX)?;
         let begins = usize::try_from(journal.bytes).ok().and_then(|n| bytes.get(..n));
         Ok(begins.is_some_and(|begins| checksum::of(begins) == journal.sha256))
     }
@@ -318,7 +319,11 @@ pub fn is_journal(shelf: Shelf, name: &str) -> bool {
 /// Refuses a run that unpacks to more than the limit. Its verification has the unpacked files in memory.
 fn check_unpacked(folder: &Path, files: &[StoredFile]) -> Result<(), ArchiveError> {
     // Earlier versions did not write the unpacked length.
-    let total = files.iter().map(|f| f.unpacked_bytes.unwrap_or(f.bytes)).fold(0, u64::saturating_add);
+    let unstated = |f: &StoredFile| {
+        if is_file_of_intervals(&f.name) { disk::OF_LINES.of(f.bytes) } else { f.bytes }
+    };
+    let unpacked = files.iter().map(|f| f.unpacked_bytes.unwrap_or_else(|| unstated(f)));
+    let total = unpacked.fold(0, u64::saturating_add);
     if total <= UNPACKED_BYTES_MAX {
         return Ok(());
     }
@@ -359,7 +364,7 @@ pub struct Incoming {
 
 impl Incoming {
     fn alone(&self) -> Archive {
-        Archive { tree: disk::Tree::trusted_at(&self.partial) }
+        Archive { tree: disk::Tree::trusted_at(&self.partial), memory_max: None }
     }
 
     fn folder(&self) -> PathBuf {
@@ -453,5 +458,25 @@ impl Drop for Incoming {
     fn drop(&mut self) {
         // If that fails, the next process that opens the archive does it.
         let _ = fs::remove_dir_all(&self.partial);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_intervals_that_does_not_state_its_length_counts_as_the_longest() {
+        let file = |name: &str, bytes, unpacked_bytes| StoredFile {
+            name: name.to_owned(),
+            bytes,
+            sha256: String::new(),
+            unpacked_bytes,
+        };
+        let check = |file| check_unpacked(Path::new("x"), &[file]).is_ok();
+        assert!(check(file("cpu.jsonl.zst", 11 << 20, Some(200 << 20))));
+        assert!(!check(file("cpu.jsonl.zst", 11 << 20, None)), "it may unpack to a hundred times as much");
+        assert!(check(file("cpu.jsonl.zst", 1 << 20, None)));
+        assert!(check(file("server.log.zst", 64 << 20, None)), "a log is read piece by piece");
     }
 }

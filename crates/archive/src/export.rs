@@ -8,7 +8,9 @@ mod flat;
 mod openmetrics;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
 use parquet::data_type::ByteArray;
 use record::bakeoff::{Bakeoff, Trial};
@@ -21,6 +23,7 @@ use record::missing::Maybe;
 use record::run::{Run, RunId};
 use record::series::{Sample, SharedText};
 
+use self::openmetrics::Families;
 use crate::Archive;
 use crate::error::ArchiveError;
 use crate::intervals::{StoredInterval, Visit, visit_all};
@@ -74,9 +77,9 @@ impl Archive {
                 Subject::Run(run) => document::of_run(run, out),
                 Subject::Bakeoff(bakeoff) => document::of_bakeoff(bakeoff, out),
             },
-            Format::OpenMetrics => openmetrics::write(&rows(&what, id)?, out),
+            Format::OpenMetrics => families(&what, id)?.write(out),
             Format::Csv => csv(&what, out),
-            Format::Parquet => out.write_all(&parquet_table(&what)),
+            Format::Parquet => parquet_table(&what, out),
         };
         written.and_then(|()| out.flush()).map_err(|source| ArchiveError::Output { source })?;
         // An error from the first row ends the search.
@@ -123,8 +126,9 @@ impl Subject {
         match self {
             Self::Run(run) => vec![(None, run)],
             Self::Bakeoff(bakeoff) => {
-                let trial = |index: u32| bakeoff.trials.iter().find(|t| t.index == index);
-                bakeoff.attempts.iter().filter_map(|a| Some((trial(a.trial), a.run.as_ref()?))).collect()
+                let trials: BTreeMap<u32, &Trial> = bakeoff.trials.iter().map(|t| (t.index, t)).collect();
+                let runs = bakeoff.attempts.iter().filter_map(|a| Some((a.trial, a.run.as_ref()?)));
+                runs.map(|(trial, run)| (trials.get(&trial).copied(), run)).collect()
             }
         }
     }
@@ -150,22 +154,31 @@ struct Line<'a> {
     value: f64,
 }
 
-/// Most rows of a form that must be sorted in memory.
+/// Most rows of a form that must be sorted in memory, and most bytes of their labels.
 const SORTED_ROWS_MAX: usize = 200_000;
+const SORTED_BYTES_MAX: usize = 64 << 20;
 
-/// The rows in memory.
-fn rows(what: &Subject, id: RunId) -> Result<Vec<Line<'_>>, ArchiveError> {
-    let why = format!("OpenMetrics has at most {SORTED_ROWS_MAX} values: export it as csv or parquet");
+/// The rows, sorted.
+fn families(what: &Subject, id: RunId) -> Result<Families, ArchiveError> {
+    let why = || {
+        let (rows, mib) = (SORTED_ROWS_MAX, SORTED_BYTES_MAX >> 20);
+        let why = format!(
+            "OpenMetrics has at most {rows} values, with {mib} MiB of labels: export it as csv or parquet"
+        );
+        ArchiveError::TooLong { id, why }
+    };
     let samples: usize = what.runs().iter().map(|(_, run)| run.series.len()).sum();
     if samples > SORTED_ROWS_MAX {
-        return Err(ArchiveError::TooLong { id, why });
+        return Err(why());
     }
-    let mut lines = Vec::new();
-    let pushed = for_each_row(what, &mut |line| {
-        lines.push(line);
-        if lines.len() <= SORTED_ROWS_MAX { Ok(()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
+    let (mut families, mut rows) = (Families::default(), 0);
+    let added = for_each_row(what, &mut |line| {
+        families.add(&line);
+        rows += 1;
+        let is_within = rows <= SORTED_ROWS_MAX && families.label_bytes() <= SORTED_BYTES_MAX;
+        if is_within { Ok(()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
     });
-    pushed.map(|()| lines).map_err(|_| ArchiveError::TooLong { id, why })
+    added.map(|()| families).map_err(|_| why())
 }
 
 /// Passes each row to `each`, because the rows of a long run may not fit in memory.
@@ -433,21 +446,49 @@ const TABLE: &str = "message bakeoff {
     required double value;
 }";
 
-fn parquet_table(what: &Subject) -> Vec<u8> {
-    let written = Table::new(Vec::new(), TABLE, &["t_ms"]).and_then(|mut table| {
-        let mut waiting = Vec::new();
-        for_each_row(what, &mut |line| {
-            waiting.push(line);
-            if waiting.len() == GROUP_ROWS {
-                table.group(waiting.len(), columns(&waiting))?;
-                waiting.clear();
-            }
-            Ok(())
-        })?;
-        table.group(waiting.len(), columns(&waiting))?;
-        table.finish()
-    });
-    written.expect("rows that fit their schema are written to memory")
+/// Bytes of text after which a group of rows is written, because few labels can be long.
+const GROUP_TEXT_BYTES: usize = 16 << 20;
+
+fn parquet_table(what: &Subject, out: &mut dyn Write) -> io::Result<()> {
+    let written = Written::default();
+    let mut table = Table::new(written.clone(), TABLE, &["t_ms"])?;
+    let (mut waiting, mut text_bytes) = (Vec::new(), 0);
+    for_each_row(what, &mut |line| {
+        text_bytes += line.labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        waiting.push(line);
+        if waiting.len() == GROUP_ROWS || text_bytes >= GROUP_TEXT_BYTES {
+            table.group(waiting.len(), columns(&waiting))?;
+            waiting.clear();
+            text_bytes = 0;
+            written.move_to(out)?;
+        }
+        Ok(())
+    })?;
+    table.group(waiting.len(), columns(&waiting))?;
+    table.finish()?;
+    written.move_to(out)
+}
+
+/// The part of a table that is not yet in its output. The writer of tables needs one that threads share.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    fn move_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let bytes = std::mem::take(&mut *self.0.lock().map_err(|_| io::ErrorKind::Other)?);
+        out.write_all(&bytes)
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().map_err(|_| io::ErrorKind::Other)?.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn columns<'a>(lines: &'a [Line<'_>]) -> [Column<'a>; 14] {

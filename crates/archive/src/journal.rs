@@ -92,7 +92,7 @@ impl Archive {
         if !lock::take_soon(&file).map_err(ArchiveError::writing(&path))? {
             return Err(ArchiveError::Busy { id });
         }
-        let told = parse(&disk::read_open(&file, &path)?, &seed);
+        let told = parse(&disk::read_journal(&file, &path)?, &seed);
         Ok(Claim { id, folder, file, seed, told })
     }
 }

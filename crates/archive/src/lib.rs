@@ -46,8 +46,10 @@ mod schema;
 mod series;
 mod spool;
 mod stretches;
+mod thinned;
 mod traits;
 mod verify;
+mod watch;
 pub mod whole_file;
 mod writer;
 mod written;
@@ -71,15 +73,28 @@ pub use schema::event::{JournalEvent, Step};
 pub use spool::{Spool, temporary_file};
 pub use traits::Traits;
 pub use verify::{Problem, Reindexed, Verified};
+pub use watch::memory_bytes;
 pub use writer::RunWriter;
 pub use written::written_here;
 
 use disk::Tree;
+use watch::Watch;
 
 /// A folder of runs and bake-offs. Any number of processes may use one at once.
 #[derive(Debug, Clone)]
 pub struct Archive {
     tree: Tree,
+    /// See [`Self::within`].
+    memory_max: Option<MemoryMax>,
+}
+
+/// Limits of [`memory_bytes`] while runs are read.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryMax {
+    /// For a run: a page copies its numbers over time.
+    pub of_run: u64,
+    /// For a bake-off: a page has few numbers of each run.
+    pub of_bakeoff: u64,
 }
 
 impl Archive {
@@ -103,7 +118,7 @@ impl Archive {
     }
 
     fn made(tree: Tree) -> Result<Self, ArchiveError> {
-        let archive = Self { tree };
+        let archive = Self { tree, memory_max: None };
         if !archive.tree.is_written_by_us() {
             return Err(ArchiveError::OfAnother { path: archive.dir().to_owned() });
         }
@@ -120,11 +135,18 @@ impl Archive {
     ///
     /// The folder holds no archive.
     pub fn open_existing(dir: &Path) -> Result<Self, ArchiveError> {
-        let archive = Self { tree: Tree::at(dir) };
+        let archive = Self { tree: Tree::at(dir), memory_max: None };
         if archive.tree.runs().is_dir() && archive.tree.bakeoffs().is_dir() {
             return Ok(archive);
         }
         Err(ArchiveError::NoArchive { path: dir.to_owned() })
+    }
+
+    /// The archive for a process with limited memory: a run or a bake-off that would need more is
+    /// [`ArchiveError::TooLong`].
+    #[must_use]
+    pub fn within(self, memory_max: MemoryMax) -> Self {
+        Self { memory_max: Some(memory_max), ..self }
     }
 
     /// Folder of a bake-off.
@@ -135,6 +157,17 @@ impl Archive {
     /// Folder of the archive.
     pub fn dir(&self) -> &Path {
         self.tree.root()
+    }
+
+    /// The memory that a run may lead to.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.memory_max.map(|max| max.of_run))
+    }
+
+    /// The archive for the runs of a bake-off.
+    pub(crate) fn of_bakeoff(&self) -> Self {
+        let memory_max = self.memory_max.map(|max| MemoryMax { of_run: max.of_bakeoff, ..max });
+        Self { memory_max, ..self.clone() }
     }
 
     /// Updates the index now, so that the next listing does not have to.

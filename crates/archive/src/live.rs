@@ -183,7 +183,8 @@ impl Archive {
         }
         let trials = order.trials().into_iter().map(|trial| {
             let of = attempts.get(&trial.index).map_or(&[][..], Vec::as_slice);
-            let attempt = of.iter().find(|a| counts(a.state)).or(of.last());
+            let measured = of.iter().find(|a| counts(a.state));
+            let attempt = measured.or(of.last()).copied();
             let state = attempt.map_or(TrialState::Planned, |a| a.state);
             let failures = of.iter().filter(|a| a.state == state).count();
             let is_repeated = is_held && state == TrialState::Failed && failures < FAILURES_MAX as usize;

@@ -11,7 +11,7 @@ use record::missing::{Maybe, Missing};
 use record::profile::RunProfile;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
-use record::series::{HistogramSlice, Sample};
+use record::series::{HistogramSlice, Sample, Thinned};
 use serde::de::DeserializeOwned;
 
 use crate::disk::{OF_HISTOGRAMS, OF_LINES, OF_STACKS, STORED_BYTES_MAX, UnpackedMax};
@@ -27,8 +27,9 @@ use crate::schema::resources;
 use crate::schema::turns::TurnsForm;
 use crate::schema::warm_up::WarmUpForm;
 use crate::stretches::Stretches;
+use crate::watch::Watch;
 use crate::writer::{LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
-use crate::{Archive, checksum, disk, hlog, series};
+use crate::{Archive, checksum, disk, hlog, series, thinned};
 
 impl Archive {
     /// Reads a run with all its measurements.
@@ -45,7 +46,7 @@ impl Archive {
     /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
     pub(crate) fn run_of_bakeoff(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
-        let mut run = self.run_without_slices(id, &mut |slice| slices.push(slice))?;
+        let mut run = self.run_without_slices(id, None, &mut |slice| slices.push(slice))?;
         if let Some(load) = &mut run.load {
             load.slices = slices;
         }
@@ -56,14 +57,15 @@ impl Archive {
     ///
     /// Distributions of neighboring intervals are merged, without loss, into at most twice as many as
     /// `places`, so memory does not grow with the load's length. Those of single operations, of wait and of
-    /// lateness are left out.
+    /// lateness are left out. Numbers over time that are too many to be read are thinned to as many as
+    /// `places` of each series.
     ///
     /// # Errors
     ///
     /// Those of [`Self::run`].
     pub fn run_for_drawing(&self, id: RunId, places: usize) -> Result<Run, ArchiveError> {
         let mut stretches = Stretches::new(places);
-        let mut run = self.run_without_slices(id, &mut |slice| stretches.add(slice))?;
+        let mut run = self.run_without_slices(id, Some(places), &mut |slice| stretches.add(slice))?;
         if let Some(load) = &mut run.load {
             load.slices = stretches.into_slices();
         }
@@ -78,13 +80,16 @@ impl Archive {
     /// The run's manifest or its stacks are missing or damaged.
     pub fn profiles(&self, id: RunId) -> Result<Vec<RunProfile>, ArchiveError> {
         let folder = self.tree.run(id);
+        let watch = self.watch();
         let Stored { manifest, .. } = read_manifest(&folder, id)?;
         let kinds = manifest.profiles.iter().map(ProfileForm::kind).collect::<Result<Vec<_>, _>>();
         let kinds = kinds.map_err(in_file(&folder, MANIFEST))?;
         if kinds.iter().enumerate().any(|(n, kind)| kinds[..n].contains(kind)) {
             return Err(ArchiveError::damaged(&folder.join(MANIFEST), "it has two profiles of one kind"));
         }
-        manifest.profiles.iter().map(|form| stacks(&folder, &manifest, form)).collect()
+        let all = manifest.profiles.iter().map(|form| stacks(&folder, &manifest, form, &watch));
+        let read: Result<Vec<_>, _> = all.collect();
+        read.map_err(|error| watch.cause(id, error))
     }
 
     /// Reads the result of a load without its intervals and instruments; `None` for other kinds of run.
@@ -109,7 +114,10 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        summary(read_manifest(&folder, id)?).map_err(in_file(&folder, MANIFEST))
+        let watch = self.watch();
+        let stored = read_manifest(&folder, id)?;
+        let read = watch.read(0).and_then(|()| summary(stored)).map_err(in_file(&folder, MANIFEST));
+        read.map_err(|error| watch.cause(id, error))
     }
 
     /// Machine of a run or bake-off, without its measurements.
@@ -132,28 +140,43 @@ impl Archive {
     fn run_without_slices(
         &self,
         id: RunId,
+        places: Option<usize>,
         each: &mut dyn FnMut(HistogramSlice),
     ) -> Result<Run, ArchiveError> {
         let folder = self.tree.run(id);
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let stored = read_manifest(&folder, id)?;
-        let manifest = &stored.manifest;
-        let cpu = intervals(&folder, manifest)?;
-        let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
-        let mut instruments = Instruments { missing: missing.collect(), ..Instruments::default() };
-        visit_all(&mut Reading { folder: &folder, manifest, into: &mut instruments })?;
-        let series = samples(&folder, manifest)?.unwrap_or_else(|why| {
-            instruments.missing.insert(Run::SERIES.to_owned(), why);
-            Vec::new()
-        });
-        if manifest.load.is_some() {
-            latencies(&folder, manifest, each)?;
-        }
-        let whole = summary(stored).map_err(in_file(&folder, MANIFEST))?;
-        Ok(Run { cpu, instruments, series, ..whole })
+        let watch = self.watch();
+        read_watched(&folder, id, places, &watch, each).map_err(|error| watch.cause(id, error))
     }
+}
+
+/// Reads the run in `folder`, and passes its slices to `each`.
+fn read_watched(
+    folder: &Path,
+    id: RunId,
+    places: Option<usize>,
+    watch: &Watch,
+    each: &mut dyn FnMut(HistogramSlice),
+) -> Result<Run, ArchiveError> {
+    let stored = read_manifest(folder, id)?;
+    watch.read(0).map_err(in_file(folder, MANIFEST))?;
+    let manifest = &stored.manifest;
+    let cpu = intervals(folder, manifest, watch)?;
+    let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
+    let mut instruments = Instruments { missing: missing.collect(), ..Instruments::default() };
+    visit_all(&mut Reading { folder, manifest, watch, into: &mut instruments })?;
+    let Samples { read, thinned } = samples(folder, manifest, places, watch)?;
+    let series = read.unwrap_or_else(|why| {
+        instruments.missing.insert(Run::SERIES.to_owned(), why);
+        Vec::new()
+    });
+    if manifest.load.is_some() {
+        latencies(folder, manifest, watch, each)?;
+    }
+    let whole = summary(stored).map_err(in_file(folder, MANIFEST))?;
+    Ok(Run { cpu, instruments, series, thinned, ..whole })
 }
 
 /// The part of a run that its manifest holds.
@@ -268,13 +291,25 @@ pub(crate) fn unpacked(
     Ok(content)
 }
 
+/// Memory of a slice without its buckets, in bytes.
+const SLICE_BYTES: usize = size_of::<HistogramSlice>();
+
 fn latencies(
     folder: &Path,
     manifest: &Manifest,
+    watch: &Watch,
     each: &mut dyn FnMut(HistogramSlice),
 ) -> Result<(), ArchiveError> {
     let packed_bytes = manifest.file(LATENCY).map_or(0, |f| f.bytes);
-    hlog::read(stream(folder, manifest, LATENCY, OF_HISTOGRAMS)?, packed_bytes, each)
+    let mut is_within = Ok(());
+    let mut each = |slice: HistogramSlice| {
+        if is_within.is_ok() {
+            is_within = watch.read(SLICE_BYTES + slice.histogram.buckets().count() * size_of::<(u64, u64)>());
+            each(slice);
+        }
+    };
+    hlog::read(stream(folder, manifest, LATENCY, OF_HISTOGRAMS)?, packed_bytes, &mut each)
+        .and(is_within)
         .map_err(in_file(folder, LATENCY))
 }
 
@@ -288,6 +323,7 @@ pub(crate) fn in_file(folder: &Path, name: &str) -> impl FnOnce(Wrong) -> Archiv
 struct Reading<'a> {
     folder: &'a Path,
     manifest: &'a Manifest,
+    watch: &'a Watch,
     into: &'a mut Instruments,
 }
 
@@ -295,38 +331,66 @@ impl Visit for Reading<'_> {
     type Error = ArchiveError;
 
     fn visit<T: StoredInterval + Observed>(&mut self) -> Result<(), ArchiveError> {
-        *T::of_mut(self.into) = intervals(self.folder, self.manifest)?;
+        *T::of_mut(self.into) = intervals(self.folder, self.manifest, self.watch)?;
         Ok(())
     }
 }
 
 /// Numbers over time, or the reason that they are not read.
-fn samples(folder: &Path, manifest: &Manifest) -> Result<Maybe<Vec<Sample>>, ArchiveError> {
-    match manifest.file(SERIES) {
-        None => Ok(Ok(Vec::new())),
-        Some(file) if file.bytes > series::SAMPLES_FILE_MAX => Ok(Err(series::too_long())),
+struct Samples {
+    read: Maybe<Vec<Sample>>,
+    thinned: Option<Thinned>,
+}
+
+/// - `places`: of a drawing, for which too many numbers are thinned.
+fn samples(
+    folder: &Path,
+    manifest: &Manifest,
+    places: Option<usize>,
+    watch: &Watch,
+) -> Result<Samples, ArchiveError> {
+    let read = match manifest.file(SERIES) {
+        None => Ok(Vec::new()),
+        Some(file) if file.bytes > series::SAMPLES_FILE_MAX => Err(series::too_long()),
         Some(_) => {
             let bytes = checked(folder, manifest, SERIES)?;
-            series::read_samples(&bytes).map_err(in_file(folder, SERIES))
+            let is_tight = places.is_some() && watch.is_limited();
+            let max = if is_tight { series::DRAWN_MEMORY_MAX } else { series::SAMPLES_MEMORY_MAX };
+            let read = series::read_samples(&bytes, max, watch).map_err(in_file(folder, SERIES))?;
+            if let (Err(_), Some(places)) = (&read, places) {
+                let thinned = thinned::read(&bytes, places, watch).map_err(in_file(folder, SERIES))?;
+                return Ok(Samples { read, thinned });
+            }
+            read
         }
-    }
+    };
+    Ok(Samples { read, thinned: None })
 }
 
 /// The intervals of an instrument; none if it has no file.
-fn intervals<T: StoredInterval>(folder: &Path, manifest: &Manifest) -> Result<Vec<T>, ArchiveError> {
+fn intervals<T: StoredInterval>(
+    folder: &Path,
+    manifest: &Manifest,
+    watch: &Watch,
+) -> Result<Vec<T>, ArchiveError> {
     if manifest.file(T::FILE).is_none() {
         return Ok(Vec::new());
     }
-    documents(stream(folder, manifest, T::FILE, OF_LINES)?, T::read).map_err(in_file(folder, T::FILE))
+    documents(stream(folder, manifest, T::FILE, OF_LINES)?, watch, T::read).map_err(in_file(folder, T::FILE))
 }
 
 /// A profile with its stacks; a profile without stacks has no file.
-fn stacks(folder: &Path, manifest: &Manifest, form: &ProfileForm) -> Result<RunProfile, ArchiveError> {
+fn stacks(
+    folder: &Path,
+    manifest: &Manifest,
+    form: &ProfileForm,
+    watch: &Watch,
+) -> Result<RunProfile, ArchiveError> {
     let name = profile::file_of(form.kind().map_err(in_file(folder, MANIFEST))?);
     let limits = StacksRead::default();
     let found = if manifest.file(&name).is_some() {
         let lines = stream(folder, manifest, &name, OF_STACKS)?;
-        documents(lines, |line| limits.read(line)).map_err(in_file(folder, &name))?
+        documents(lines, watch, |line| limits.read(line)).map_err(in_file(folder, &name))?
     } else {
         Vec::new()
     };
@@ -339,6 +403,7 @@ pub(crate) const LINE_BYTES_MAX: u64 = 16 << 20;
 /// Documents of a text with one per line. Memory holds their values, not their text.
 fn documents<F: DeserializeOwned, T>(
     mut text: impl BufRead,
+    watch: &Watch,
     read: impl Fn(F) -> Result<T, Wrong>,
 ) -> Result<Vec<T>, Wrong> {
     let (mut all, mut line) = (Vec::new(), Vec::new());
@@ -348,6 +413,7 @@ fn documents<F: DeserializeOwned, T>(
         if n.map_err(|e| Wrong(e.to_string()))? == 0 {
             return Ok(all);
         }
+        watch.line(&line)?;
         all.push(read(serde_json::from_slice(&line).map_err(|e| Wrong(e.to_string()))?)?);
     }
 }

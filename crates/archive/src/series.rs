@@ -22,6 +22,7 @@ use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind, Sample, SharedText};
 
 use crate::schema::{Wrong, word};
+use crate::watch::Watch;
 use crate::{pages, panics};
 
 /// `hist.parquet`: one occupied bucket of one interval.
@@ -58,7 +59,9 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Largest file of samples that is read, in bytes. A row of ours has about 3 bytes.
 pub(crate) const SAMPLES_FILE_MAX: u64 = 64 << 20;
 /// Memory that the samples of a file may take, in bytes: 2.6 million rows, less for their different texts.
-const SAMPLES_MEMORY_MAX: usize = 160 << 20;
+pub(crate) const SAMPLES_MEMORY_MAX: usize = 160 << 20;
+/// The same for a drawing within a limit of the process's memory, which has thinned series of the others.
+pub(crate) const DRAWN_MEMORY_MAX: usize = 64 << 20;
 /// Maximum bytes of text of all rows of a file, each counted as often as it occurs.
 const TEXT_READ_MAX: usize = 1 << 30;
 /// Memory of a text beside its letters, in bytes: two counts, and its places in the heap and in a set.
@@ -167,12 +170,18 @@ pub(crate) fn samples<W: Write + Send>(
 }
 
 /// Samples of a `series.parquet`, in the order of writing; missing if they would take too much memory.
-pub(crate) fn read_samples(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
+///
+/// - `memory_max`: limit of the memory, in bytes.
+pub(crate) fn read_samples(
+    bytes: &Bytes,
+    memory_max: usize,
+    watch: &Watch,
+) -> Result<Maybe<Vec<Sample>>, Wrong> {
     let (mut samples, mut texts) = (Vec::<Sample>::new(), Texts::default());
     let empty = SharedText::default();
     let is_complete = for_each_group(bytes, |group, rows| {
         let from = samples.len();
-        if (from + rows).saturating_mul(size_of::<Sample>()) + texts.bytes > SAMPLES_MEMORY_MAX {
+        if (from + rows).saturating_mul(size_of::<Sample>()) + texts.bytes > memory_max {
             return Ok(false);
         }
         let row = |t_ms| Sample {
@@ -185,15 +194,18 @@ pub(crate) fn read_samples(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
         // Column by column: one page and one dictionary are in memory at a time.
         each_value::<Int64Type>(group, 0, rows, |_, t_ms| {
             samples.push(row(t_ms));
+            watch.read(size_of::<Sample>())?;
             Ok(true)
         })?;
         let set: [fn(&mut Sample, SharedText); 3] =
             [|s, text| s.host = text, |s, text| s.name = text, |s, text| s.labels = text];
         for (column, set) in (1..).zip(set) {
             let is_complete = each_value::<ByteArrayType>(group, column, rows, |i, text| {
-                set(&mut samples[from + i], texts.shared(text.as_utf8().map_err(wrong)?));
+                let text = text.as_utf8().map_err(wrong)?;
+                set(&mut samples[from + i], texts.shared(text));
+                watch.read(text.len())?;
                 let memory = texts.bytes + samples.len() * size_of::<Sample>();
-                Ok(memory <= SAMPLES_MEMORY_MAX && texts.read_bytes <= TEXT_READ_MAX)
+                Ok(memory <= memory_max && texts.read_bytes <= TEXT_READ_MAX)
             })?;
             if !is_complete {
                 return Ok(false);
@@ -316,7 +328,7 @@ fn write_all<T: parquet::data_type::DataType>(
 }
 
 /// Passes each group of rows to `each`, until that returns false; returns whether it never did.
-fn for_each_group(
+pub(crate) fn for_each_group(
     bytes: &Bytes,
     each: impl FnMut(&dyn RowGroupReader, usize) -> Result<bool, Wrong>,
 ) -> Result<bool, Wrong> {
@@ -389,7 +401,7 @@ fn read_column<T: parquet::data_type::DataType>(
 
 /// Passes each value of a column with its row to `each`, until that returns false; returns whether it never
 /// did.
-fn each_value<T: parquet::data_type::DataType>(
+pub(crate) fn each_value<T: parquet::data_type::DataType>(
     group: &dyn RowGroupReader,
     column: usize,
     rows: usize,
@@ -419,7 +431,7 @@ fn each_value<T: parquet::data_type::DataType>(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn wrong(error: ParquetError) -> Wrong {
+pub(crate) fn wrong(error: ParquetError) -> Wrong {
     Wrong(error.to_string())
 }
 
@@ -437,6 +449,10 @@ pub(crate) fn of_writing(error: ParquetError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(bytes: &Bytes) -> Result<Maybe<Vec<Sample>>, Wrong> {
+        read_samples(bytes, SAMPLES_MEMORY_MAX, &Watch::new(None))
+    }
 
     fn table_of(rows: &[Sample]) -> Bytes {
         samples(rows.iter().cloned().map(Ok), Vec::new()).unwrap().into()
@@ -457,7 +473,7 @@ mod tests {
         };
         for n in [0, 1, 1000] {
             let written: Vec<Sample> = (0..n).map(sample).collect();
-            assert_eq!(read_samples(&table_of(&written)), Ok(Ok(written)));
+            assert_eq!(read(&table_of(&written)), Ok(Ok(written)));
         }
     }
 
@@ -497,10 +513,10 @@ mod tests {
             for change in [0x01, 0x08, 0x80, 0xff] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= change;
-                let _ = read_samples(&bytes.clone().into());
+                let _ = read(&bytes.clone().into());
                 let _ = read_histogram_sums(&bytes.into());
             }
-            let _ = read_samples(&whole[..at].to_vec().into());
+            let _ = read(&whole[..at].to_vec().into());
         }
     }
 
@@ -513,9 +529,9 @@ mod tests {
             labels: "".into(),
             value: 0.0,
         };
-        let refused = |rows: Vec<Sample>| read_samples(&table_of(&rows)).unwrap_err().0;
+        let refused = |rows: Vec<Sample>| read(&table_of(&rows)).unwrap_err().0;
         // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry, is one text in memory.
-        assert_eq!(read_samples(&table_of(&vec![row(0); 2_000])).unwrap().unwrap(), vec![row(0); 2_000]);
+        assert_eq!(read(&table_of(&vec![row(0); 2_000])).unwrap().unwrap(), vec![row(0); 2_000]);
         let page = Sample { name: "x".repeat(40 << 20).into(), ..row(1) };
         assert!(refused(vec![page]).contains("a page header states"));
         assert!(refused(vec![row(1); ROWS_MIN + 1]).contains("more than its size allows"));
@@ -529,13 +545,13 @@ mod tests {
         let head = [0x4c, 0x15, 1 << 1];
         let at = bytes.windows(3).position(|found| found == head).unwrap();
         bytes[at + 2] = 63 << 1;
-        let why = read_samples(&bytes.into()).unwrap_err().0;
+        let why = read(&bytes.into()).unwrap_err().0;
         assert!(why.contains("a dictionary states more values"), "{why}");
     }
 
     #[test]
     fn what_is_no_parquet_file_is_an_error() {
-        assert!(read_samples(&Bytes::from_static(b"PAR1 or so")).is_err());
-        assert!(read_samples(&histograms_of(&[])).is_ok_and(|s| s == Ok(Vec::new())));
+        assert!(read(&Bytes::from_static(b"PAR1 or so")).is_err());
+        assert!(read(&histograms_of(&[])).is_ok_and(|s| s == Ok(Vec::new())));
     }
 }

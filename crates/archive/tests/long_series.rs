@@ -61,6 +61,11 @@ fn many_rows_are_read_and_exported_in_300_mb_and_more_are_left_out_with_the_limi
     let refused = archive.export(long, Format::OpenMetrics, &mut io::sink()).unwrap_err().to_string();
     assert!(refused.contains("at most 200000 values"), "{refused}");
 
+    // What must be sorted has labels of some length.
+    let wide = stored(&archive, 190_000, label);
+    let refused = archive.export(wide, Format::OpenMetrics, &mut io::sink()).unwrap_err().to_string();
+    assert!(refused.contains("64 MiB of labels"), "{refused}");
+
     // Each row has another label.
     let many = stored(&archive, 300_000, |i| format!("device={name},request={i}"));
     let run = archive.run(many).unwrap();

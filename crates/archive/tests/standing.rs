@@ -6,10 +6,11 @@
 mod example;
 
 use std::collections::BTreeMap;
+use std::fs;
 
-use bakeoff_archive::{Archive, Journal, JournalEvent, Standing, Step};
+use bakeoff_archive::{Archive, Journal, JournalEvent, Standing, Step, sha256};
 use example::Dice;
-use record::bakeoff::TrialState;
+use record::bakeoff::{Trial, TrialState};
 use record::clock::WallAnchor;
 use record::run::RunId;
 
@@ -156,4 +157,56 @@ fn a_trial_that_has_failed_once_is_left_while_a_process_may_repeat_it() {
     assert_eq!(count(TrialState::Failed), 0);
     journal.append(&failed(2_000, 7, 2)).unwrap();
     assert_eq!((count(TrialState::Failed), count(TrialState::Planned)), (1, 0), "now it has failed for good");
+}
+
+/// The most trials that a plan can have, each on a server that is started for it.
+#[test]
+fn a_bake_off_of_50000_trials_is_read_from_its_order_and_its_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let mut planned = example::bakeoff(&mut Dice(7), 1);
+    let levels = |index: u32| {
+        let level = |name: &str, level: u32| (name.to_owned(), format!("{name} {level}"));
+        BTreeMap::from([level("allocator", index % 2), level("threads", index % 7), level("rate", index % 5)])
+    };
+    let trial =
+        |index| Trial { index, block: 1 + index / 70, series: index, position: 1, levels: levels(index) };
+    planned.trials = (0..50_000).map(trial).collect();
+    archive.create_bakeoff(&planned).unwrap();
+    let id = planned.header.id;
+    let path = archive.bakeoff_dir(id).join("events.jsonl");
+    let mut text = fs::read_to_string(&path).unwrap();
+    let mut link = text[text.len() - "0123456789abcdef\"}\n".len()..][..16].to_owned();
+    for trial in 0..50_000 {
+        let run = RunId::fresh(WallAnchor::now());
+        for (step, trial) in [
+            (Step::SeriesSetup, None),
+            (Step::SeriesStart, None),
+            (Step::TrialWarming, Some(trial)),
+            (Step::TrialMeasuring, Some(trial)),
+            (Step::TrialSealed { run }, Some(trial)),
+        ] {
+            let body = serde_json::to_string(&event(1_764_267_780_123_456_789, trial, step)).unwrap();
+            link = sha256(&mut format!("{link}{body}").as_bytes()).unwrap()[..16].to_owned();
+            text.extend([body.strip_suffix('}').unwrap(), ",\"link\":\"", link.as_str(), "\"}\n"]);
+        }
+    }
+    assert!(text.len() > 32 << 20, "{}", text.len());
+    fs::write(&path, text).unwrap();
+    let standing = archive.standing(id).unwrap();
+    assert_eq!(standing.trials.iter().filter(|told| told.state == TrialState::Sealed).count(), 50_000);
+    assert_eq!(archive.header(id).unwrap().state, standing.header.state);
+}
+
+#[test]
+fn an_order_that_could_not_be_read_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let mut planned = example::bakeoff(&mut Dice(7), 1);
+    let levels = BTreeMap::from([("allocator".to_owned(), "a long name ".repeat(20))]);
+    let trial = |index| Trial { index, block: 1 + index, series: index, position: 1, levels: levels.clone() };
+    planned.trials = (0..50_000).map(trial).collect();
+    let why = archive.create_bakeoff(&planned).unwrap_err().to_string();
+    assert!(why.contains("50000 trials") && why.contains("limit 8388608"), "{why}");
+    assert!(!archive.is_bakeoff(planned.header.id));
 }

@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use record::load::rules;
 use record::printable::Form;
 
+use crate::features;
 use crate::given::given;
 use crate::script_options::{ScriptOptions, Unread};
 use crate::setting_values::refusal;
@@ -40,21 +41,25 @@ impl Cli {
     pub(crate) fn read_from(words: &[OsString]) -> Result<Self, Unread> {
         let mut command = help::arranged(Self::command());
         let (words, lua) = script_options::take(words.to_vec(), &mut command)?;
-        Ok(Self::parsed(command, words, lua)?)
+        Ok(Self::parsed(command, &words, lua)?)
     }
 
     /// Variant of [`Self::read_from`] for words that another process sent: it runs no script.
     #[cfg(feature = "fleet")]
     pub(crate) fn read_sent(words: &[OsString]) -> Result<Self, clap::Error> {
-        Self::parsed(Self::command(), words.to_vec(), ScriptOptions::default())
+        Self::parsed(Self::command(), words, ScriptOptions::default())
     }
 
     fn parsed(
         mut command: clap::Command,
-        words: Vec<OsString>,
+        words: &[OsString],
         lua: ScriptOptions,
     ) -> Result<Self, clap::Error> {
-        let matches = command.try_get_matches_from_mut(words)?;
+        let read = command.try_get_matches_from_mut(words);
+        let matches = read.map_err(|error| match features::rejected(&error, words) {
+            Some(text) => command.error(error.kind(), text),
+            None => error,
+        })?;
         let mut cli = Self::from_arg_matches(&matches)?;
         let is_lua = lua.is_lua;
         match &mut cli.command {

@@ -60,6 +60,8 @@ pub(crate) use self::global::{
 use crate::cli::{Cli, Command};
 use crate::confine;
 use crate::exit::Exit;
+#[cfg(not(feature = "shared"))]
+use crate::features;
 #[cfg(feature = "fleet")]
 use crate::fleet_words;
 
@@ -83,7 +85,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
     {
         // The text is not repeated: it may contain a password.
         let _ = text;
-        Err(Exit::Usage.with("--archive names a shared archive, which this program is built without"))
+        Err(Exit::Usage.with(format!("--archive names a shared archive: {}", features::lacks("shared"))))
     }
 }
 

@@ -7,6 +7,7 @@ mod cmd;
 mod command_options;
 mod confine;
 mod exit;
+mod features;
 #[cfg(feature = "fleet")]
 mod fleet_words;
 mod given;

@@ -7,6 +7,8 @@ mod house;
 mod lab;
 
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -121,7 +123,7 @@ fn serve_shows_long_runs_in_300_mb_and_refuses_an_export_that_would_lack_a_part(
         (format!("/runs/{many}"), 200, "values of series beyond the first 2000"),
         (format!("/runs/{too_many}"), 200, "2621440 values of a run"),
         (format!("/api/v1/runs/{too_many}"), 200, "2621440 values of a run"),
-        (format!("/api/v1/runs/{too_many}/export?format=csv"), 413, "2621440 values of a run"),
+        (format!("/api/v1/runs/{too_many}/export?format=csv"), 413, "too many numbers over time"),
         (format!("/api/v1/runs/{few}/export?format=openmetrics"), 413, "at most 200000 values"),
     ] {
         let reply = house.get(&path);
@@ -130,4 +132,48 @@ fn serve_shows_long_runs_in_300_mb_and_refuses_an_export_that_would_lack_a_part(
     }
     let peak_kib = peak_kib(house.pid());
     assert!((1..PEAK_MAX_KIB).contains(&peak_kib), "{peak_kib} KiB");
+}
+
+/// Asks for an export, reads the head of the answer, and leaves the rest.
+fn stalled(house: &House, id: RunId) -> (BufReader<TcpStream>, String) {
+    let mut stream = TcpStream::connect(&house.address).unwrap();
+    let path = format!("/api/v1/runs/{id}/export?format=csv");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", house.address).unwrap();
+    let (mut reader, mut head) = (BufReader::new(stream), String::new());
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    (reader, head)
+}
+
+/// Two clients take an export and do not read it, and others want pages and exports.
+#[test]
+fn serve_holds_one_long_run_however_many_clients_ask_and_cuts_off_those_that_do_not_read() {
+    let lab = Lab::new();
+    let archive = Archive::open(&lab.path("archive")).unwrap();
+    let [long, other] =
+        [1_250_000, 1_250_001].map(|rows| stored(&archive, rows, |i| format!("cpu={}", i % 64)));
+    let house = House::open(&lab, &[]);
+    let (mut slow, head) = stalled(&house, long);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| stalled(&house, other));
+        let page = scope.spawn(|| house.get(&format!("/runs/{long}")));
+        let export = scope.spawn(|| house.get(&format!("/api/v1/runs/{other}/export?format=json")));
+        let (_second, head) = second.join().unwrap();
+        let answers =
+            [head.split_whitespace().nth(1).unwrap().parse().unwrap(), export.join().unwrap().status];
+        assert!(answers.iter().all(|status| [200, 429, 503].contains(status)), "{answers:?}");
+        let page = page.join().unwrap();
+        let peak_kib = peak_kib(house.pid());
+        assert!((1..PEAK_MAX_KIB).contains(&peak_kib), "{peak_kib} KiB");
+        assert_eq!(page.status, 200, "{:.1000}", page.body);
+        for says in ["tool_operations_per_s", "1250000 values are too many to be drawn: points are means"] {
+            assert!(page.body.contains(says), "{says}: {:.1000}", page.body);
+        }
+    });
+    let mut rest = Vec::new();
+    // The kernel may drop what was sent when the connection is closed.
+    let _ = slow.read_to_end(&mut rest);
+    assert!(!rest.ends_with(b"\r\n0\r\n\r\n"), "what was cut off does not look whole");
 }

@@ -127,6 +127,18 @@ fn a_status_that_the_log_has_too_is_no_failure() {
 }
 
 #[test]
+fn a_request_that_is_due_in_centuries_is_not_sent() {
+    let (lab, server) = (Lab::new(), Server::new());
+    let line = |year: u32| format!("h - - [10/Oct/{year}:13:55:36 +0000] \"GET /{year} HTTP/1.1\" 200 1\n");
+    std::fs::write(lab.path("access.log"), line(2000) + &line(2024)).unwrap();
+    let log = lab.path("access.log");
+    let options = ["--replay", log.to_str().unwrap(), "--speed", "0.001", "--time", "300ms"];
+    let load = lab.json(&[&["load", &server.target()][..], &options].concat());
+    assert_eq!((load["planned"].as_u64(), load["done"].as_u64()), (Some(1), Some(1)), "{load}");
+    assert_eq!(server.asked(), ["GET /2000 HTTP/1.1"]);
+}
+
+#[test]
 fn methods_that_change_data_need_an_option() {
     let (lab, server) = (Lab::new(), Server::new());
     let line = |method: &str| format!("h - - [10/Oct/2000:13:55:36 +0000] \"{method} /x HTTP/1.1\" 200 1\n");

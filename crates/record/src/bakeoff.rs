@@ -215,10 +215,20 @@ pub struct Bakeoff {
 impl Bakeoff {
     /// Sealed runs with their trials, in the order drawn.
     pub fn sealed(&self) -> impl Iterator<Item = (&Trial, &Run)> {
-        self.trials.iter().filter_map(|trial| {
-            let sealed = |a: &&Attempt| a.trial == trial.index && a.state == TrialState::Sealed;
-            self.attempts.iter().find(sealed).and_then(|a| a.run.as_ref()).map(|run| (trial, run))
-        })
+        let mut first: BTreeMap<u32, &Attempt> = BTreeMap::new();
+        for attempt in self.attempts.iter().filter(|a| a.state == TrialState::Sealed) {
+            first.entry(attempt.trial).or_insert(attempt);
+        }
+        self.trials.iter().filter_map(move |trial| Some((trial, first.get(&trial.index)?.run.as_ref()?)))
+    }
+
+    /// Attempts of each trial that has any, in chronological order.
+    pub fn attempts_by_trial(&self) -> BTreeMap<u32, Vec<&Attempt>> {
+        let mut all: BTreeMap<u32, Vec<&Attempt>> = BTreeMap::new();
+        for attempt in &self.attempts {
+            all.entry(attempt.trial).or_default().push(attempt);
+        }
+        all
     }
 
     /// Number of attempts with this outcome.

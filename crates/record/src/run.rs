@@ -17,7 +17,7 @@ use crate::load::LoadRecord;
 use crate::missing::{Maybe, Missing};
 use crate::proof::Proof;
 use crate::resources::Resources;
-use crate::series::Sample;
+use crate::series::{Sample, Thinned};
 use crate::server_cpu::ServerCpu;
 use crate::target::mask_text;
 use crate::turns::Turns;
@@ -268,6 +268,9 @@ pub struct Run {
     pub instruments: Instruments,
     /// Other numbers over time.
     pub series: Vec<Sample>,
+    /// Variant of [`Self::series`] for drawings, if those are too many to be read: see
+    /// [`Self::unread_series`].
+    pub thinned: Option<Thinned>,
     /// Measurements of known truths, if the run proved instruments.
     pub proofs: Vec<Proof>,
     /// Measurements around a command or a period, if the run did that.
@@ -290,6 +293,7 @@ impl Run {
             turns: None,
             instruments: Instruments::default(),
             series: Vec::new(),
+            thinned: None,
             proofs: Vec::new(),
             recorded: None,
             throttled: Err(not_watched()),

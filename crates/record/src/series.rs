@@ -83,6 +83,37 @@ pub struct Sample {
     pub value: f64,
 }
 
+/// Series of a run that has more numbers over time than memory holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Thinned {
+    /// The series, by name, then host, then labels.
+    pub series: Vec<ThinnedSeries>,
+    /// Values that no measurement has, such as infinity: they are left out.
+    pub no_numbers: u64,
+}
+
+/// A series with neighboring values merged while it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThinnedSeries {
+    /// Host of the measurement.
+    pub host: SharedText,
+    /// Name, ending in its unit.
+    pub name: SharedText,
+    /// Labels; may be empty.
+    pub labels: SharedText,
+    /// Number of values.
+    pub values: u64,
+    /// Mean of all values.
+    pub mean: f64,
+    /// Smallest of all values.
+    pub min: f64,
+    /// Largest of all values.
+    pub max: f64,
+    /// Means over equal parts of the run, in time order, each with the time of its last value in
+    /// milliseconds since the run's anchor. A part without a value has none.
+    pub points: Vec<(i64, f64)>,
+}
+
 impl Sample {
     /// The `labels` of a number that describes a whole trial and comes from a command of the plan.
     pub const OF_TRIAL: &'static str = "of=trial";

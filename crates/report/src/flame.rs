@@ -204,11 +204,12 @@ impl<'a> Node<'a> {
     fn of(stacks: &'a [ProfileStack]) -> Self {
         let mut root = Self::default();
         for stack in stacks {
-            root.ns += stack.ns;
+            // Sums over several profiles may reach the largest number.
+            root.ns = root.ns.saturating_add(stack.ns);
             let mut at = &mut root;
             for word in path_of(stack) {
                 at = at.calls.entry(word).or_default();
-                at.ns += stack.ns;
+                at.ns = at.ns.saturating_add(stack.ns);
             }
         }
         root
@@ -405,6 +406,14 @@ mod tests {
         let mut out = Vec::new();
         folded_stacks(&mut out, profile).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn times_that_no_clock_has_are_drawn() {
+        let mut of = profile(ProfileKind::OnCpu, &[("app", &["main", "a"], 1), ("app", &["main", "b"], 1)]);
+        of.stacks.iter_mut().for_each(|stack| stack.ns = u64::MAX);
+        let side = PerEvent { stacks: &of.stacks, events: 2.0 };
+        assert!(difference_drawing(side, side).wide.body.contains("main"));
     }
 
     #[test]

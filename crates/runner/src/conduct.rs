@@ -297,7 +297,7 @@ fn has_its_fleet(plan: &Plan, options: &Options) -> Result<(), RunnerError> {
         return Ok(());
     }
     let what = format!(
-        "{}: a fleet generates its load, which only `bakeoff run` and `resume` of a program with the feature `fleet` \
+        "{}: a fleet generates its load, which only `bakeoff run` and `resume` of a build with --features fleet \
          can do",
         plan.name()
     );

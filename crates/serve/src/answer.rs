@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
@@ -82,8 +82,8 @@ pub(crate) fn html(status: StatusCode, text: String) -> Response {
 }
 
 /// A run's page, as it is.
-pub(crate) fn run_page(text: &str) -> Response {
-    let mut response = html(StatusCode::OK, text.to_owned());
+pub(crate) fn run_page(text: Bytes) -> Response {
+    let mut response = answer(StatusCode::OK, "text/html; charset=utf-8", text);
     guard_headers(response.headers_mut(), &PAGE_POLICY);
     response
 }
@@ -117,10 +117,15 @@ pub(crate) fn error(format: Format, status: StatusCode, text: &str) -> Response 
         }
         Format::Page => html(status, crate::view_page::message(status, text)),
     };
-    if status == StatusCode::TOO_MANY_REQUESTS {
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
     }
     response
+}
+
+/// The answer to a request for which others leave no memory.
+pub(crate) fn busy(format: Format) -> Response {
+    error(format, StatusCode::SERVICE_UNAVAILABLE, "others read too much at this moment: try again")
 }
 
 /// The answer to a change that was not made.

@@ -110,7 +110,7 @@ pub(crate) async fn submit(
 ) -> Answer {
     may_run(&app, &who, Format::Document)?;
     let is_toml = is_toml(&request)?;
-    let bytes = body(request.into_body(), Format::Document).await?;
+    let bytes = body(&app, request.into_body(), Format::Document).await?;
     let (plan, terms) = if is_toml { (utf8(&bytes)?, Terms::default()) } else { of_document(&bytes)? };
     let done = move |app: &App| match submission(&plan, &terms, &who.name) {
         Err(faults) => wrong_plan(&faults),
@@ -127,7 +127,7 @@ pub(crate) async fn submit(
 /// `POST /api/v1/plans/check`: what a plan would do, or its faults with line and column.
 pub(crate) async fn plan_check(State(app): Shared, request: Request) -> Answer {
     let is_toml = is_toml(&request)?;
-    let bytes = body(request.into_body(), Format::Document).await?;
+    let bytes = body(&app, request.into_body(), Format::Document).await?;
     let plan = if is_toml { utf8(&bytes)? } else { of_document(&bytes)?.0 };
     Ok(alone(&app, move |_| document(StatusCode::OK, &crate::queue::document(&check(&plan)))).await)
 }
@@ -198,7 +198,7 @@ pub(crate) async fn act(
         let text = "expected application/json";
         return Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
-    let bytes = body(request.into_body(), Format::Document).await?;
+    let bytes = body(&app, request.into_body(), Format::Document).await?;
     let priority = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| value["priority"].as_i64());
     let priority = priority.and_then(|n| crate::queue::priority(&n.to_string()).ok());
     let change = move |app: &App| -> Result<Option<archive::Entry>, ChangeError> {
@@ -327,7 +327,7 @@ pub(crate) async fn set_note(
         let text = "expected application/json";
         return Err(error(Format::Document, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
-    let bytes = body(request.into_body(), Format::Document).await?;
+    let bytes = body(&app, request.into_body(), Format::Document).await?;
     let edit = edit_of(&bytes)?;
     let stored = alone(&app, move |app| -> Result<Value, ChangeError> {
         let id = find(app, &id)?;
@@ -452,7 +452,7 @@ fn stream(
         }
     });
     let mut response =
-        answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver)));
+        answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver, ())));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }

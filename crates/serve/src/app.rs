@@ -9,13 +9,14 @@ use record::clock::WallAnchor;
 use record::run::RunId;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::identity::{Access, Identity};
 use crate::instruments::Instruments;
 use crate::limits::{CHANGES, Limiter, REQUESTS, WRONG_TOKENS};
 use crate::listen::Guests;
 use crate::listing::{Listing, Snapshot};
+use crate::memory::{self, Messages, OF_READING};
 use crate::monitor::{Monitor, Now};
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::render::Cache;
@@ -33,11 +34,15 @@ const VIEWERS_OF_PEER_MAX: usize = 16;
 /// connection is gone: 15 s.
 const EQUAL_MAX: u32 = 30;
 
-/// Exports at a time: each holds a run in memory and may take a CPU.
+/// Exports at a time, until their last part is sent.
 const EXPORTS_MAX: usize = 2;
+/// Long answers of one peer at a time.
+const LONG_ANSWERS_OF_PEER_MAX: usize = 8;
 
 /// Histories in memory.
 const HISTORIES_MAX: usize = 8;
+/// Bytes of their pages. Their documents take a few times as much.
+const HISTORIES_BYTES_MAX: usize = 2 << 20;
 
 /// A history, with its selection and the list of runs that it was read for.
 type Asked = (HistoryWanted, Arc<Snapshot>, Arc<Histories>);
@@ -60,8 +65,13 @@ pub(crate) struct App {
     pub(crate) viewers_begun: AtomicUsize,
     /// States that were not sent, since they were like the last one.
     equal_states: AtomicU32,
-    /// One page is rendered at a time: a page must not take CPUs from a measurement.
+    /// One run is read at a time, for a page or an export: it must not take CPUs from a measurement, and
+    /// memory holds one.
     pub(crate) rendering: Arc<Semaphore>,
+    /// Requests that wait for it.
+    waiting: AtomicUsize,
+    pub(crate) messages: Messages,
+    pub(crate) long_answers_of_peers: Guests,
     pub(crate) viewers: Arc<Semaphore>,
     pub(crate) viewers_of_peers: Guests,
     pub(crate) exports: Arc<Semaphore>,
@@ -99,7 +109,8 @@ impl App {
         instruments: Arc<Instruments>,
         trouble: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, ArchiveError> {
-        let archive = settings.archive.clone();
+        memory::return_large_pieces();
+        let archive = settings.archive.clone().within(OF_READING);
         let monitor = Monitor::new(archive.clone(), queue.clone(), instruments, trouble);
         Ok(Self {
             listing: Listing::new(archive.clone())?,
@@ -116,6 +127,9 @@ impl App {
             viewers_begun: AtomicUsize::default(),
             equal_states: AtomicU32::default(),
             rendering: Arc::new(Semaphore::new(1)),
+            waiting: AtomicUsize::new(0),
+            messages: Messages::new(),
+            long_answers_of_peers: Guests::new(LONG_ANSWERS_OF_PEER_MAX),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             viewers_of_peers: Guests::new(VIEWERS_OF_PEER_MAX),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
@@ -125,6 +139,20 @@ impl App {
             hosts: Vec::new(),
             is_tls: false,
         })
+    }
+
+    /// The turn to read runs, for one request at a time.
+    pub(crate) async fn turn(&self) -> OwnedSemaphorePermit {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waits = Waits(&self.waiting);
+        let turn = self.rendering.clone().acquire_owned().await.expect("the turns are never closed");
+        drop(waits);
+        turn
+    }
+
+    /// Whether a request waits for the turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn queue(&self) -> Result<MutexGuard<'_, Queue>, ChangeError> {
@@ -234,6 +262,9 @@ impl App {
         let mut histories = lock();
         histories.push_front((wanted.clone(), snapshot, found.clone()));
         histories.truncate(HISTORIES_MAX);
+        while histories.iter().map(|(.., of)| of.page.len()).sum::<usize>() > HISTORIES_BYTES_MAX {
+            histories.pop_back();
+        }
         Ok(found)
     }
 
@@ -264,6 +295,15 @@ impl App {
         let mut new = Shown::after(&before, now, &self.access.csrf, rest);
         new.is_repeated = is_alive;
         self.now.send_replace(Arc::new(new));
+    }
+}
+
+/// A request that waits, until it is dropped: its client may leave.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

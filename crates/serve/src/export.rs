@@ -1,10 +1,12 @@
 //! `/api/v1/runs/ID/export`: the numbers of a run for another program, as `bakeoff runs export` writes them.
 //!
 //! A thread reads the run and writes it in parts, so memory holds the run but not its text. The answer begins
-//! when the first part is full or the text is whole: then its status is known.
+//! when the first part is full or the text is whole: then its status is known. One run is read at a time, by
+//! the thread that has the turn: an export with a slow client is cut off after a while if others wait.
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use archive::{Archive, ArchiveError, Format};
 use axum::body::{Body, Bytes};
@@ -12,12 +14,15 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use record::clock::{Clock as _, Monotonic};
 use record::run::RunId;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::answer::{Format as Of, answer, error, of_archive};
+use crate::answer::{Format as Of, answer, busy, error, of_archive};
 use crate::app::App;
 use crate::guard::Fields;
+use crate::memory;
 use crate::pages::{aside, find};
 use crate::stream::Stream;
 
@@ -25,6 +30,14 @@ use crate::stream::Stream;
 const STORED_BYTES_MAX: u64 = 32 << 20;
 /// Length of a part.
 const PART_BYTES: usize = 64 << 10;
+/// Parts that wait for the client.
+const PARTS_MAX: usize = 16;
+/// Time that an export waits for its turn.
+const TURN_TIME: Duration = Duration::from_secs(15);
+/// Time that an export has the turn while others wait for it.
+const AWAITED_NS_MAX: u64 = 10_000_000_000;
+/// Pause before a part is offered to a slow client again.
+const OFFER_EVERY: Duration = Duration::from_millis(10);
 
 /// Beginning of an export.
 enum Begun {
@@ -50,6 +63,9 @@ pub(crate) async fn export(
     let Ok(place) = app.exports.clone().try_acquire_owned() else {
         return no(StatusCode::TOO_MANY_REQUESTS, "too many exports at a time");
     };
+    let Ok(turn) = tokio::time::timeout(TURN_TIME, app.turn()).await else {
+        return busy(Of::Document);
+    };
     let sized = aside(&app, move |app| {
         let id = find(app, &id)?;
         Ok((id, stored_bytes(&app.archive, id)?))
@@ -63,22 +79,15 @@ pub(crate) async fn export(
         }
         Err(why) => return of_archive(Of::Document, &why),
     };
-    let (archive, (first, begun), (sender, parts)) =
-        (app.archive.clone(), oneshot::channel(), mpsc::channel(1));
-    // A slow reader must not take a thread that pages need.
-    let writer = std::thread::Builder::new().name("export".to_owned()).spawn(move || {
-        let parts = Parts { part: Vec::new(), first: Some(first), sender, is_whole: false };
-        write(&archive, id, format, parts, place);
-    });
-    let body = match (writer, begun.await) {
-        (Ok(_), Ok(Ok(Begun::Whole(_, false)))) if format != Format::Json => {
+    let body = match begin(&app, id, format, turn).await {
+        Some(Ok((Begun::Whole(_, false), _))) if format != Format::Json => {
             let text = "the run has no numbers: nothing of it was measured (format=json has the rest)";
             return no(StatusCode::UNPROCESSABLE_ENTITY, text);
         }
-        (Ok(_), Ok(Ok(Begun::Whole(text, _)))) => Body::from(text),
-        (Ok(_), Ok(Ok(Begun::Long))) => Body::new(Stream(parts)),
-        (Ok(_), Ok(Err(why))) => return of_archive(Of::Document, &why),
-        _ => return no(StatusCode::INTERNAL_SERVER_ERROR, "the export failed"),
+        Some(Ok((Begun::Whole(text, _), _))) => Body::from(text),
+        Some(Ok((Begun::Long, parts))) => Body::new(Stream(parts, place)),
+        Some(Err(why)) => return of_archive(Of::Document, &why),
+        None => return no(StatusCode::INTERNAL_SERVER_ERROR, "the export failed"),
     };
     let (content_type, ending) = match format {
         Format::Csv => ("text/csv; charset=utf-8", "csv"),
@@ -92,6 +101,28 @@ pub(crate) async fn export(
         .headers_mut()
         .insert(CONTENT_DISPOSITION, HeaderValue::from_str(&name).expect("an id has letters and digits"));
     response
+}
+
+type Rest = mpsc::Receiver<Result<Bytes, Cut>>;
+
+/// Begins to write the run; `None` if its thread failed.
+async fn begin(
+    app: &Arc<App>,
+    id: RunId,
+    format: Format,
+    turn: OwnedSemaphorePermit,
+) -> Option<Result<(Begun, Rest), ArchiveError>> {
+    let ((first, begun), (sender, rest)) = (oneshot::channel(), mpsc::channel(PARTS_MAX));
+    let app = app.clone();
+    // A slow reader must not take a thread that pages need.
+    let writer = std::thread::Builder::new().name("export".to_owned()).spawn(move || {
+        let until_ns = Monotonic.now_ns().saturating_add(AWAITED_NS_MAX);
+        let archive = app.archive.clone();
+        let parts = Parts { part: Vec::new(), first: Some(first), sender, is_whole: false, until_ns, app };
+        write(&archive, id, format, parts, turn);
+    });
+    writer.ok()?;
+    Some(begun.await.ok()?.map(|begun| (begun, rest)))
 }
 
 fn wanted(query: &[u8]) -> Result<Format, String> {
@@ -115,14 +146,15 @@ fn stored_bytes(archive: &Archive, id: RunId) -> Result<u64, ArchiveError> {
     Ok(runs.iter().map(of).sum())
 }
 
-fn write(archive: &Archive, id: RunId, format: Format, mut parts: Parts, place: OwnedSemaphorePermit) {
+fn write(archive: &Archive, id: RunId, format: Format, mut parts: Parts, turn: OwnedSemaphorePermit) {
     let written = archive.export(id, format, &mut parts);
+    // The run is no longer in memory. The client may take its time for the last parts.
+    memory::trim();
+    drop(turn);
     let part = std::mem::take(&mut parts.part);
     // A reader that has gone needs neither.
     parts.is_whole = match (parts.first.take(), written) {
         (Some(first), written) => {
-            // Before the answer, so that the next request of its reader finds it free.
-            drop(place);
             first.send(written.map(|has_numbers| Begun::Whole(part, has_numbers))).is_ok()
         }
         (None, written) => written.is_ok() && parts.sender.blocking_send(Ok(part.into())).is_ok(),
@@ -142,17 +174,40 @@ struct Parts {
     first: Option<First>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
     is_whole: bool,
+    /// Time until which others may wait for the turn.
+    until_ns: u64,
+    app: Arc<App>,
+}
+
+impl Parts {
+    /// Hands a part over, as soon as the client has read the earlier ones.
+    fn send(&self, part: Bytes) -> io::Result<()> {
+        let mut offered = Ok(part);
+        loop {
+            offered = match self.sender.try_send(offered) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(_)) => return Err(io::ErrorKind::BrokenPipe.into()),
+                Err(TrySendError::Full(part)) => part,
+            };
+            if Monotonic.now_ns() > self.until_ns && self.app.is_awaited() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(OFFER_EVERY);
+        }
+    }
 }
 
 impl Write for Parts {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A text may have some MiB: a part does not.
+        let bytes = &bytes[..bytes.len().min(PART_BYTES - self.part.len())];
         self.part.extend_from_slice(bytes);
-        if self.part.len() >= PART_BYTES {
+        if self.part.len() == PART_BYTES {
             if let Some(first) = self.first.take() {
                 first.send(Ok(Begun::Long)).map_err(|_| io::ErrorKind::BrokenPipe)?;
             }
             let part = std::mem::take(&mut self.part).into();
-            self.sender.blocking_send(Ok(part)).map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.send(part)?;
         }
         Ok(bytes.len())
     }

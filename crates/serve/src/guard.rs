@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -11,9 +11,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use record::clock::{Clock as _, Monotonic};
 
-use crate::answer::{Format, Refusal, error, see};
+use crate::answer::{Format, Refusal, busy, error, see};
 use crate::app::App;
 use crate::identity::{Identity, Peer, Role, Unknown};
+use crate::memory::{Held, SHORT_BYTES_MAX};
 
 /// Largest body, in bytes: a plan, with the escapes of a form.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
@@ -68,7 +69,20 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
             Err((status, text)) => return no(status, text),
         }
     }
-    next.run(request).await
+    long_answer(&app, &peer, next.run(request).await, format).await
+}
+
+/// Takes a permit for a long answer, or refuses it: those of many clients would take the server's memory.
+async fn long_answer(app: &App, peer: &Peer, response: Response, format: Format) -> Response {
+    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let Some(bytes) = bytes.filter(|bytes| *bytes > SHORT_BYTES_MAX) else { return response };
+    let place = app.long_answers_of_peers.enter(peer.key());
+    let Some(permits) = place.zip(app.messages.permit(bytes)) else { return busy(format) };
+    let (head, body) = response.into_parts();
+    match axum::body::to_bytes(body, usize::MAX).await {
+        Ok(whole) => Response::from_parts(head, Held::body(whole, permits)),
+        Err(_) => error(format, StatusCode::INTERNAL_SERVER_ERROR, "the answer failed"),
+    }
 }
 
 /// First name in a query to an address of the API without parameters.
@@ -161,7 +175,15 @@ pub(crate) fn may_run(app: &App, identity: &Identity, format: Format) -> Result<
 }
 
 /// The body of a request, in full.
-pub(crate) async fn body(body: Body, format: Format) -> Result<Bytes, Refusal> {
+pub(crate) async fn body(app: &App, body: Body, format: Format) -> Result<Bytes, Refusal> {
+    let bytes_max = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes_max = bytes_max.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
+    // Until it has arrived: a sender may take its time.
+    let _permit = if bytes_max > SHORT_BYTES_MAX {
+        Some(app.messages.permit(bytes_max).ok_or_else(|| Refusal::from(busy(format)))?)
+    } else {
+        None
+    };
     let whole = axum::body::to_bytes(body, BODY_BYTES_MAX);
     match tokio::time::timeout(BODY_TIME, whole).await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -179,7 +201,7 @@ pub(crate) async fn form(app: &App, request: Request) -> Result<Fields, Refusal>
         let text = "expected a form";
         return Err(error(Format::Page, StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
     }
-    let bytes = body(request.into_body(), Format::Page).await?;
+    let bytes = body(app, request.into_body(), Format::Page).await?;
     let fields = Fields::of(&bytes);
     if app.access.is_own_form(fields.get("csrf")) {
         return Ok(fields);

@@ -26,6 +26,7 @@ mod instruments;
 mod limits;
 mod listen;
 mod listing;
+mod memory;
 mod metrics;
 mod monitor;
 mod outcome;

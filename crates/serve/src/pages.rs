@@ -6,6 +6,7 @@ use std::sync::Arc;
 use analysis::Verdict;
 use archive::{Action, ArchiveError, QueueError};
 use axum::Extension;
+use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderValue, StatusCode};
@@ -19,6 +20,7 @@ use crate::compare::{Compared, RUNS_MAX, RUNS_MIN, machines};
 use crate::guard::{Fields, body, form, may_run};
 use crate::identity::{Identity, Peer, Role, SESSION_COOKIE};
 use crate::listing::{Row, Selected, Wanted, for_a_while};
+use crate::memory;
 use crate::printer::{HISTORY_RUNS_MAX, HistoryWanted, PrintError};
 use crate::queue::{Fault, Outline, Terms, check, priority, submission, summary};
 use crate::shown::Shown;
@@ -47,16 +49,18 @@ pub(crate) async fn aside<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&app)).await.expect("the work does not panic")
 }
 
-/// Variant of [`aside`] for work that takes a CPU for a while: one at a time. The turn ends with the work: a
-/// client that leaves does not stop it.
+/// Variant of [`aside`] for work that takes a CPU for a while, and memory: one at a time, exports included.
+/// The turn ends with the work: a client that leaves does not stop it.
 pub(crate) async fn alone<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> T + Send + 'static,
 ) -> T {
-    let turn = app.rendering.clone().acquire_owned().await.expect("the turns are never closed");
+    let turn = app.turn().await;
     aside(app, move |app| {
         let _turn = turn;
-        work(app)
+        let done = work(app);
+        memory::trim();
+        done
     })
     .await
 }
@@ -250,9 +254,9 @@ pub(crate) fn find(app: &App, text: &str) -> Result<RunId, ArchiveError> {
 /// `/runs/ID`: the page of a run, as `bakeoff report` writes it.
 pub(crate) async fn run(State(app): Shared, Path(id): Path<String>) -> Response {
     let read =
-        move |app: &App| -> Result<Arc<str>, PrintError> { app.pages.page(&app.archive, find(app, &id)?) };
+        move |app: &App| -> Result<Bytes, PrintError> { app.pages.page(&app.archive, find(app, &id)?) };
     let page = alone(&app, read).await;
-    page.map_or_else(|why| unprinted(Format::Page, &why), |page| run_page(&page))
+    page.map_or_else(|why| unprinted(Format::Page, &why), run_page)
 }
 
 /// `/runs/ID/about`.
@@ -371,7 +375,7 @@ pub(crate) async fn history_figures(State(app): Shared, RawQuery(query): RawQuer
         Err(why) => return error(Format::Page, StatusCode::BAD_REQUEST, &why),
     };
     let found = alone(&app, move |app| app.history(&wanted)).await;
-    found.map_or_else(|why| unprinted(Format::Page, &why), |found| run_page(&found.page))
+    found.map_or_else(|why| unprinted(Format::Page, &why), |found| run_page(found.page.clone().into()))
 }
 
 /// The fields of a history's query and its selection, or the reason that a part of it is not understood.
@@ -551,7 +555,7 @@ pub(crate) async fn login(State(app): Shared, Extension(peer): Extension<Peer>, 
     if !app.wrong_tokens.has(&peer.key(), now_ns) {
         return Ok(error(Format::Page, StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens"));
     }
-    let bytes = body(request.into_body(), Format::Page).await?;
+    let bytes = body(&app, request.into_body(), Format::Page).await?;
     let fields = Fields::of(&bytes);
     let Some(session) = app.access.log_in(fields.get("token").unwrap_or_default().trim()) else {
         app.wrong_tokens.take(&peer.key(), now_ns);

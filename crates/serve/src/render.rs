@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use archive::Archive;
+use axum::body::Bytes;
 use record::run::RunId;
 
 use crate::printer::{PrintError, Printer};
 
-/// Pages in memory. Each has at most about 1.5 MB.
+/// Pages in memory, and their bytes. One has about 1.5 MB, but that of a large bake-off may have more.
 const PAGES_MAX: usize = 16;
+const PAGES_BYTES_MAX: usize = 12 << 20;
 
 /// Pages that were rendered last.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ struct Stored {
     id: RunId,
     folders: Vec<PathBuf>,
     stamp: Stamp,
-    page: Arc<str>,
+    page: Bytes,
 }
 
 const LOCK: &str = "no thread panics while it holds this lock";
@@ -39,7 +41,7 @@ impl Cache {
     }
 
     /// The page of a run: from memory if the run has not changed, else rendered.
-    pub(crate) fn page(&self, archive: &Archive, id: RunId) -> Result<Arc<str>, PrintError> {
+    pub(crate) fn page(&self, archive: &Archive, id: RunId) -> Result<Bytes, PrintError> {
         let known = self.pages.lock().expect(LOCK).iter().find(|known| known.id == id).cloned();
         if let Some(known) = known
             && stamp(archive, id, &known.folders).is_some_and(|now| now == known.stamp)
@@ -50,11 +52,14 @@ impl Cache {
         let folders = folders(archive, id);
         // The stamp first: a change during the reading is found by the next request.
         let stamp = stamp(archive, id, &folders);
-        let page: Arc<str> = self.printer.page(archive, id)?.into();
+        let page: Bytes = self.printer.page(archive, id)?.into();
         if let Some(stamp) = stamp {
             let mut pages = self.pages.lock().expect(LOCK);
             pages.push_front(Stored { id, folders, stamp, page: page.clone() });
             pages.truncate(PAGES_MAX);
+            while pages.iter().map(|stored| stored.page.len()).sum::<usize>() > PAGES_BYTES_MAX {
+                pages.pop_back();
+            }
         }
         Ok(page)
     }

@@ -7,10 +7,10 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::Frame;
 use tokio::sync::mpsc::Receiver;
 
-/// A body of the parts that arrive. An error cuts the answer off.
-pub(crate) struct Stream<E>(pub(crate) Receiver<Result<Bytes, E>>);
+/// A body of the parts that arrive. An error cuts the answer off. It holds its place until the last part.
+pub(crate) struct Stream<E, P = ()>(pub(crate) Receiver<Result<Bytes, E>>, pub(crate) P);
 
-impl<E> HttpBody for Stream<E> {
+impl<E, P: Unpin> HttpBody for Stream<E, P> {
     type Data = Bytes;
     type Error = E;
 

@@ -12,12 +12,18 @@ use super::Line;
 /// A sample of a family: its labels, and its time in milliseconds.
 type Point = (String, u64);
 
-pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
+/// The samples by metric, in the order of their times.
+#[derive(Default)]
+pub(super) struct Families {
     // Sorted, because the samples of a metric must be grouped in the order of their times.
-    let mut families = BTreeMap::<String, BTreeMap<Point, f64>>::new();
-    // Copies of a point so far: without them, equal rows take a time that grows with their square.
-    let mut copies = BTreeMap::<(String, Point), u32>::new();
-    for line in lines {
+    points: BTreeMap<String, BTreeMap<Point, f64>>,
+    /// Copies of a point so far: without them, equal rows take a time that grows with their square.
+    copies: BTreeMap<(String, Point), u32>,
+    label_bytes: usize,
+}
+
+impl Families {
+    pub(super) fn add(&mut self, line: &Line<'_>) {
         let is_count = line.labels.iter().any(|(name, value)| *name == "stat" && value == "count");
         let (family, value) = if is_count {
             (format!("bakeoff_{}_samples", plain(line.name.trim_end_matches("_ns"))), line.value)
@@ -27,10 +33,11 @@ pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<
         let start_ms = line.run.header.anchor.unix_ns / 1_000_000;
         let at_ms = start_ms.saturating_add_signed(line.t_ms.unwrap_or(0));
         let mut point = (label_set(line, 0), at_ms);
-        let points = families.entry(family.clone()).or_default();
+        let points = self.points.entry(family.clone()).or_default();
         if points.contains_key(&point) {
             // Two rows with equal labels, such as two locks without a name, remain two metrics.
-            let copy = copies.entry((family, point)).or_default();
+            self.label_bytes += point.0.len();
+            let copy = self.copies.entry((family, point)).or_default();
             point = loop {
                 *copy += 1;
                 let point = (label_set(line, *copy), at_ms);
@@ -39,15 +46,24 @@ pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<
                 }
             };
         }
+        self.label_bytes += point.0.len();
         points.insert(point, value);
     }
-    for (family, points) in families {
-        writeln!(out, "# TYPE {family} gauge")?;
-        for ((labels, at_ms), value) in points {
-            writeln!(out, "{family}{{{labels}}} {} {}.{:03}", number(value), at_ms / 1000, at_ms % 1000)?;
-        }
+
+    /// Bytes of the labels in memory.
+    pub(super) fn label_bytes(&self) -> usize {
+        self.label_bytes
     }
-    writeln!(out, "# EOF")
+
+    pub(super) fn write(self, out: &mut dyn Write) -> std::io::Result<()> {
+        for (family, points) in self.points {
+            writeln!(out, "# TYPE {family} gauge")?;
+            for ((labels, at_ms), value) in points {
+                writeln!(out, "{family}{{{labels}}} {} {}.{:03}", number(value), at_ms / 1000, at_ms % 1000)?;
+            }
+        }
+        writeln!(out, "# EOF")
+    }
 }
 
 fn number(value: f64) -> String {

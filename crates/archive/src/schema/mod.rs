@@ -35,7 +35,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::ArchiveError;
 
 /// Largest document, in bytes. Ours have some 10 KiB; unknown fields take 30 times as much memory.
-const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+pub(crate) const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
 /// Name and version of a form: `bakeoff.run-manifest/1`.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +78,13 @@ fn split(tag: &str) -> (&str, Option<u32>) {
 /// The document with indentation, because people read it too.
 pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("our own forms have text keys and do not fail");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// The document as one line.
+pub(crate) fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(value).expect("our own forms have text keys and do not fail");
     bytes.push(b'\n');
     bytes
 }

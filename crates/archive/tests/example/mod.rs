@@ -185,6 +185,7 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         load: dice.option(load),
         cpu: dice.some(4, cpu_interval),
         series: dice.some(20, sample),
+        thinned: None,
         proofs: dice.some(3, proof),
         recorded: dice.option(recorded),
         throttled: dice.maybe(throttled),

@@ -3,6 +3,7 @@
 #[cfg(feature = "fleet")]
 mod fleet;
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
@@ -113,6 +114,11 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     #[cfg(feature = "fleet")]
     if let Some(fleet) = plan.fleet() {
         args.nats.check(fleet)?;
+    }
+    #[cfg(not(feature = "fleet"))]
+    if plan.fleet().is_some() {
+        let what = format!("{}: [fleet]: {}", args.plan.display(), crate::features::lacks("fleet"));
+        return Err(Exit::Usage.with(what));
     }
     let archive = global.archive_for_writing()?;
     let mut told = Progress::default();
@@ -281,11 +287,12 @@ pub(crate) fn exit_of_stored(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Ex
     if !matches!(bakeoff.header.state, RunState::Sealed | RunState::Invalid | RunState::Failed) {
         return Exit::Interrupted;
     }
-    let is_without_value = |trial: &&Trial| bakeoff.sealed().all(|(sealed, _)| sealed.index != trial.index);
+    let sealed: BTreeSet<u32> = bakeoff.sealed().map(|(trial, _)| trial.index).collect();
+    let is_without_value = |trial: &&Trial| !sealed.contains(&trial.index);
     let lost: Vec<u32> = bakeoff.trials.iter().filter(is_without_value).map(|trial| trial.index).collect();
-    let is_invalid =
-        |trial: &u32| bakeoff.attempts.iter().any(|a| a.trial == *trial && a.state == TrialState::Invalid);
-    let of_trials = match lost.iter().filter(|trial| is_invalid(trial)).count() {
+    let invalid = bakeoff.attempts.iter().filter(|a| a.state == TrialState::Invalid);
+    let invalid: BTreeSet<u32> = invalid.map(|a| a.trial).collect();
+    let of_trials = match lost.iter().filter(|trial| invalid.contains(trial)).count() {
         _ if lost.is_empty() => Exit::Good,
         invalid if invalid == lost.len() => Exit::Invalid,
         _ => Exit::ServerFailed,

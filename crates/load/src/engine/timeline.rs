@@ -83,6 +83,7 @@ impl Timeline {
     }
 
     pub(crate) fn due_ns(&self, slot: &Slot) -> u64 {
-        slot.due_ns.map_or(NEVER_NS, |due_ns| self.start_ns + due_ns)
+        // A log that is replayed slowly may have due times in centuries.
+        slot.due_ns.map_or(NEVER_NS, |due_ns| self.start_ns.saturating_add(due_ns).min(NEVER_NS - 1))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
-use record::bakeoff::{Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
+use record::bakeoff::{Attempt, Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
 use record::hosts::OfHost;
 use record::warm_up::JudgedCourse;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,9 @@ use crate::words::configuration;
 
 /// The document of a bake-off: the outcome of its cells and attempts, and every verdict.
 pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
-    let ends: Vec<TrialState> = bakeoff.trials.iter().map(|t| end(bakeoff, t.index)).collect();
+    let attempts = bakeoff.attempts_by_trial();
+    let of = |trial: &Trial| attempts.get(&trial.index).map_or(&[][..], Vec::as_slice);
+    let ends: Vec<TrialState> = bakeoff.trials.iter().map(|t| end(of(t))).collect();
     let cells = |state| ends.iter().filter(|end| **end == state).count();
     let mut document = json!({
         "schema": "bakeoff.run/1",
@@ -45,7 +47,7 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "fallen_out": comparisons.fallen_out.iter().map(fallen_out).collect::<Vec<_>>(),
         "slopes": comparisons.slopes.iter().map(slope).collect::<Vec<_>>(),
         "observing": observing::costs(bakeoff).iter().map(observing_cost).collect::<Vec<_>>(),
-        "trials": bakeoff.trials.iter().map(|t| trial(bakeoff, t)).collect::<Vec<_>>(),
+        "trials": bakeoff.trials.iter().map(|t| trial(t, of(t))).collect::<Vec<_>>(),
         "gates": super::gates::gates(&comparisons.gates),
     });
     if bakeoff.judge.sequential {
@@ -73,20 +75,18 @@ fn put_profiles(document: &mut Value, comparisons: &Comparisons) {
 }
 
 /// Outcome of a trial: that of the attempt that measured it, or of the last one.
-fn end(bakeoff: &Bakeoff, trial: u32) -> TrialState {
-    let attempts = || bakeoff.attempts.iter().filter(|a| a.trial == trial).map(|a| a.state);
-    let measured = |state: TrialState| attempts().find(|s| *s == state);
+fn end(attempts: &[&Attempt]) -> TrialState {
+    let measured = |state: TrialState| attempts.iter().map(|a| a.state).find(|s| *s == state);
     measured(TrialState::Sealed)
         .or_else(|| measured(TrialState::Invalid))
-        .or_else(|| attempts().next_back())
+        .or_else(|| attempts.last().map(|a| a.state))
         .unwrap_or(TrialState::Planned)
 }
 
 /// One trial: its state and reason, and how its warm-up went.
-fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
-    let attempts = || bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
-    let state = end(bakeoff, trial.index);
-    let last = attempts().rfind(|a| a.state == state);
+fn trial(trial: &Trial, attempts: &[&Attempt]) -> Value {
+    let state = end(attempts);
+    let last = attempts.iter().rfind(|a| a.state == state);
     let run = last.and_then(|a| a.run.as_ref());
     let mut document = json!({
         "trial": trial.index,

@@ -20,10 +20,10 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option
         "Attempts that are not in the comparison",
         &["#trial", "#block", "cell", "ended", "reason", "run"],
     );
-    let trial = |index: u32| bakeoff.trials.iter().find(|t| t.index == index);
+    let trials = by_index(bakeoff);
     for attempt in bakeoff.attempts.iter().filter(|a| a.state != TrialState::Sealed) {
         let tone = if attempt.state == TrialState::Abandoned { Tone::Doubt } else { Tone::Bad };
-        let trial = trial(attempt.trial);
+        let trial = trials.get(&attempt.trial);
         let ended = if attempt.state == TrialState::Invalid { "INVALID" } else { attempt.state.word() };
         table.row(vec![
             attempt.trial.to_string().into(),
@@ -70,8 +70,9 @@ fn split_series(bakeoff: &Bakeoff) -> Vec<String> {
     // By series: its block, the last trial tried, the number of set-ups, and the set-ups that have a sealed
     // run.
     let mut told: BTreeMap<u32, (u32, u32, u32, BTreeSet<u32>)> = BTreeMap::new();
+    let trials = by_index(bakeoff);
     for attempt in &bakeoff.attempts {
-        let Some(trial) = bakeoff.trials.iter().find(|t| t.index == attempt.trial) else { continue };
+        let Some(trial) = trials.get(&attempt.trial) else { continue };
         let (_, last, setups, sealed) =
             told.entry(trial.series).or_insert_with(|| (trial.block, u32::MAX, 0, BTreeSet::new()));
         if trial.index <= *last {
@@ -88,6 +89,10 @@ fn split_series(bakeoff: &Bakeoff) -> Vec<String> {
             format!("block {block}, series {series}: set up {} times", sealed.len())
         })
         .collect()
+}
+
+fn by_index(bakeoff: &Bakeoff) -> BTreeMap<u32, &Trial> {
+    bakeoff.trials.iter().map(|trial| (trial.index, trial)).collect()
 }
 
 /// Problems of a sealed run that a reader should know.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Cell, Comparisons};
-use record::bakeoff::{Bakeoff, Levels, Metric};
+use record::bakeoff::{Bakeoff, Levels, Metric, Trial};
 use record::resources::Resource;
 use record::warm_up::{Course, WarmUp};
 
@@ -144,8 +144,9 @@ fn instances(bakeoff: &Bakeoff) -> Option<Table> {
 /// The table of warm-ups by cell; `None` if none was judged.
 pub(super) fn warm_ups(bakeoff: &Bakeoff) -> Option<Table> {
     let mut cells: BTreeMap<&Levels, Vec<&WarmUp>> = BTreeMap::new();
+    let trials: BTreeMap<u32, &Trial> = bakeoff.trials.iter().map(|t| (t.index, t)).collect();
     for attempt in &bakeoff.attempts {
-        let trial = bakeoff.trials.iter().find(|t| t.index == attempt.trial);
+        let trial = trials.get(&attempt.trial);
         let warm_up = attempt.run.as_ref().and_then(|run| run.warm_up.as_ref());
         if let (Some(trial), Some(warm_up)) = (trial, warm_up) {
             cells.entry(&trial.levels).or_default().push(warm_up);

@@ -19,14 +19,14 @@ const ROWS_MAX: usize = 20;
 
 /// The sentence with the number of recorded series and samples.
 pub(super) fn claim(recorded: &[Series]) -> String {
-    let moments = recorded.iter().map(|s| s.points.len()).max().unwrap_or(0);
+    let moments = recorded.iter().map(|s| s.values).max().unwrap_or(0);
     let ends = || recorded.iter().flat_map(|s| &s.points).map(|(t_s, _)| *t_s);
     let over_s = ends().fold(f64::NEG_INFINITY, f64::max) - ends().fold(f64::INFINITY, f64::min);
     let series = count(recorded.len() as u64);
     match moments {
         0 => "Nothing was recorded over time.".to_owned(),
         1 => format!("{series} values at one moment."),
-        n => format!("{series} series of up to {} values over {}.", count(n as u64), span(over_s)),
+        n => format!("{series} series of up to {} values over {}.", count(n), span(over_s)),
     }
 }
 
@@ -85,13 +85,7 @@ fn table(caption: &str, of: &str) -> Table {
 
 fn row(name: &str, series: &Series) -> Vec<Words> {
     let value = |v: f64| Words::from(written(&series.name, v));
-    vec![
-        name.into(),
-        count(series.points.len() as u64).into(),
-        value(series.mean),
-        value(series.min),
-        value(series.max),
-    ]
+    vec![name.into(), count(series.values).into(), value(series.mean), value(series.min), value(series.max)]
 }
 
 /// A value formatted for its unit.
@@ -169,7 +163,8 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
         0 => String::new(),
         n => format!(" {n} smaller ones are left out."),
     };
-    let merged = if all.iter().any(|(_, s)| s.points.len() > PLACES_MAX) {
+    let is_merged = |s: &Series| s.points.len() > PLACES_MAX || s.values > s.points.len() as u64;
+    let merged = if all.iter().any(|(_, s)| is_merged(s)) {
         " Neighbouring values are averaged, because a line cannot show more points."
     } else {
         ""
@@ -249,7 +244,7 @@ mod tests {
         let points: Vec<(f64, f64)> =
             [5.0, 5.0, 0.0, 0.0, 5.0, 5.0].into_iter().zip(0..).map(|(v, t)| (f64::from(t), v)).collect();
         let (name, host, labels) = ("calls_per_s".into(), "h".into(), String::new());
-        let series = Series { name, host, labels, points, mean: 3.3, min: 0.0, max: 5.0 };
+        let series = Series { name, host, labels, values: 6, points, mean: 3.3, min: 0.0, max: 5.0 };
         let drawn = line("calls", &series, false);
         assert_eq!((drawn.points.len(), drawn.gaps), (4, vec![2.0, 3.0]));
         let share = line("calls", &series, true);

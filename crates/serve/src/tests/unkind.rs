@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{Action, Note, QueueState};
+use archive::{Action, Archive, Note, QueueState};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::HeaderMap;
@@ -19,6 +19,8 @@ use tokio::time::timeout;
 use super::{Desk, JSON, PLAN, TOML};
 use crate::app::Edit;
 use crate::identity::{Identity, Role, SESSION_COOKIE};
+use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
+use crate::render::Cache;
 use crate::shown::Shown;
 
 fn read(text: &str) -> Value {
@@ -266,6 +268,39 @@ fn an_export_is_whole_or_says_why_not() {
     let (status, text) = desk.get(&format!("/api/v1/runs/{large}/export"));
     assert!(status == 413 && text.contains("bakeoff runs export"), "{status} {text}");
     assert_eq!(of("json").0, 200, "each place was given back");
+}
+
+/// A printer of pages of 100 kB.
+#[derive(Debug)]
+struct Long;
+
+impl Printer for Long {
+    fn page(&self, _: &Archive, _: RunId) -> Result<String, PrintError> {
+        Ok("x".repeat(100_000))
+    }
+    fn document(&self, _: &Archive, _: RunId) -> Result<Value, PrintError> {
+        unreachable!("only pages are asked for")
+    }
+    fn compare(&self, _: &Archive, _: &[RunId]) -> Result<Value, PrintError> {
+        unreachable!("only pages are asked for")
+    }
+    fn history(&self, _: &Archive, _: &HistoryWanted) -> Result<Histories, PrintError> {
+        unreachable!("only pages are asked for")
+    }
+}
+
+#[test]
+fn long_messages_are_refused_while_those_of_others_take_the_memory() {
+    let desk = Desk::with(true, None, |app| app.pages = Cache::new(Arc::new(Long)));
+    let page = format!("/runs/{}", desk.run("x"));
+    let plan = format!("# {}\n{PLAN}", "x".repeat(100_000));
+    let ask = || [desk.get(&page).0, desk.send("POST", "/api/v1/queue", TOML, &plan).0];
+    let others = desk.app.messages.permit(usize::MAX).unwrap();
+    assert_eq!(ask(), [503, 503]);
+    assert_eq!(desk.get("/api/v1/queue").0, 200, "a short one passes");
+    drop(others);
+    assert_eq!(ask(), [200, 201]);
+    assert_eq!(desk.get(&page).1.len(), 100_000, "it is whole");
 }
 
 #[test]
