@@ -44,6 +44,7 @@ fn history(
             },
             point: Point {
                 at_unix_ns: i as u64,
+                host: "h".into(),
                 run: RunId::new(WallAnchor { monotonic_ns: 0, unix_ns: 0 }, 1),
                 version: None,
                 value: (SIGMA * (now * if i < n / 2 { 1.0 } else { spread } + level)).exp(),
