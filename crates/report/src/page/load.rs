@@ -63,7 +63,8 @@ pub fn load(run: &Run) -> Page {
         sections: courses
             .into_iter()
             .chain(super::instruments::sections(run))
-            .chain(super::series::section(&analysis::series(run)))
+            .chain(super::instruments::of_observers(run))
+            .chain(super::series::section(&analysis::series(run), run.environment.fact("host.name")))
             .collect(),
         folded: super::profiles::folded(run)
             .into_iter()
@@ -117,7 +118,7 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
     };
     let recorded = analysis::series(run);
     let mut sections = super::instruments::sections(run);
-    sections.extend(super::series::section(&recorded));
+    sections.extend(super::series::section(&recorded, None));
     Page {
         title: header.title.clone(),
         question: String::new(),
@@ -176,7 +177,7 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
         Block::Code { title: "The same with the machine over exactly that window".into(), text },
     ];
     let mut sections = super::instruments::sections(run);
-    sections.extend(super::series::section(&analysis::series(run)));
+    sections.extend(super::series::section(&analysis::series(run), None));
     Page {
         title: run.header.title.clone(),
         question: String::new(),
