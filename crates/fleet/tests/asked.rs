@@ -14,12 +14,10 @@ use std::time::Duration;
 use bakeoff_fleet::{self as fleet, Fleet, FleetError, Told, conduct};
 use load::{Event, Share, Stop};
 use record::agents::{FleetSettings, Observation, OnLoss, Watched};
-use record::clock::{Clock as _, Monotonic};
 use record::load::LoadRecord;
 use record::missing::Missing;
-use record::series::Sample;
 use record::verdict::Validity;
-use support::{Member, Nats, read, serve, words};
+use support::{Member, Nats, read, serve, window, words};
 
 /// Plays a load with the agents that are asked for; `on_interval` is called at each interval.
 fn play(
@@ -192,26 +190,6 @@ fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
         assert_eq!(check("clock-bound").ok, on_loss == OnLoss::Degraded, "{:?}", check("clock-bound"));
         drop(members);
     }
-}
-
-/// Observes in vain until its window ends: a number at each of its ends.
-#[expect(clippy::unnecessary_wraps, reason = "the form of every observation")]
-fn window(window: &fleet::Window, stop: &Stop) -> Result<Observation, String> {
-    let end_ns = |at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns());
-    while end_ns(window.until_ns) > 0 && !stop.is_requested() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let sample = |t_ms: i64, value: f64| Sample {
-        t_ms,
-        host: "".into(),
-        name: "cpu_not_idle_ratio".into(),
-        labels: "cpu=1".into(),
-        value,
-    };
-    let length_ms = i64::try_from((window.until_ns - window.from_ns) / 1_000_000).unwrap();
-    let numbers = vec![sample(0, 0.25), sample(length_ms, f64::NAN), sample(length_ms, 0.5)];
-    let missing = [("power".to_owned(), Missing::because("no zone"))].into();
-    Ok(Observation { numbers, missing })
 }
 
 #[test]

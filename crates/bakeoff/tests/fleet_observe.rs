@@ -1,0 +1,311 @@
+//! An agent that observes this machine with all instruments while another one loads: its numbers against known
+//! truths. Without root, BTF or a NATS server, the test prints that it is skipped.
+
+#![cfg(feature = "fleet")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod lab;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::UdpSocket;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lab::{Ended, Lab};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+use record::clock::{Clock as _, Monotonic};
+use record::run::Run;
+use record::series::Sample;
+use serde_json::Value;
+
+/// A hog with a name and a known truth.
+struct Known {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    from_ns: u64,
+}
+
+impl Known {
+    fn start(lab: &Lab, name: &str, words: &[&str]) -> Self {
+        // The threads have the name of the program's file.
+        symlink(env!("CARGO_BIN_EXE_bakeoff"), lab.path(name)).unwrap();
+        let mut command = Command::new(lab.path(name));
+        command.arg("hog").args(words).args(["--ready", "--json"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, out, from_ns: Monotonic.now_ns() }
+    }
+
+    /// Ends it; its own document, and its length in seconds.
+    fn end(mut self) -> (Value, f64) {
+        drop(self.child.stdin.take());
+        let length_s = (Monotonic.now_ns() - self.from_ns) as f64 * 1e-9;
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        (serde_json::from_str(&text).unwrap(), length_s)
+    }
+}
+
+/// A count over time.
+struct Course {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<(u64, f64)>>,
+}
+
+impl Course {
+    fn start(mut count: impl FnMut() -> f64 + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut all = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let before_ns = Monotonic.now_ns();
+                let count = count();
+                all.push((before_ns.midpoint(Monotonic.now_ns()), count));
+                thread::sleep(Duration::from_millis(5));
+            }
+            all
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) -> Truth {
+        self.stop.store(true, Ordering::Relaxed);
+        Truth(self.thread.join().unwrap())
+    }
+}
+
+struct Truth(Vec<(u64, f64)>);
+
+impl Truth {
+    fn at(&self, ns: u64) -> f64 {
+        let after = self.0.partition_point(|(at_ns, _)| *at_ns < ns);
+        let [(a_ns, a), (b_ns, b)] = [self.0[after - 1], self.0[after]];
+        a + (b - a) * (ns - a_ns) as f64 / (b_ns - a_ns) as f64
+    }
+
+    fn between(&self, from_ns: u64, until_ns: u64) -> f64 {
+        self.at(until_ns) - self.at(from_ns)
+    }
+}
+
+/// What the observer measured, on this machine's clock.
+struct Observed {
+    run: Run,
+    host: String,
+    /// Ends of the intervals; the first is the beginning.
+    ends_ns: Vec<u64>,
+}
+
+impl Observed {
+    fn read(lab: &Lab, id: &str) -> Self {
+        let run = archive::Archive::open(&lab.path("archive")).unwrap().run(id.parse().unwrap()).unwrap();
+        let host = format!("{} (o1)", run.environment.fact("host.name").unwrap());
+        let anchor_ns = run.header.anchor.monotonic_ns;
+        let ns = |sample: &Sample| anchor_ns + u64::try_from(sample.t_ms).unwrap() * 1_000_000;
+        // On a busy machine, the instruments may begin late, and say so.
+        let late = run.instruments.missing.iter().find(|(name, _)| name.ends_with(": start"));
+        let late_s = late.map_or(0.0, |(_, why)| {
+            println!("{why}");
+            why.reason.split(' ').find_map(|word| word.parse::<f64>().ok()).unwrap()
+        });
+        let from_ns = run.load.as_ref().unwrap().measured_from_ns;
+        let mut ends_ns = vec![from_ns + Duration::from_secs_f64(late_s).as_nanos() as u64];
+        let all = run.series.iter().filter(|s| *s.host == *host && &*s.name == "cpu_busy_ratio");
+        ends_ns.extend(all.map(ns));
+        assert!(ends_ns.len() > 3 && ends_ns.is_sorted(), "{ends_ns:?}");
+        Self { run, host, ends_ns }
+    }
+
+    fn from_ns(&self) -> u64 {
+        self.ends_ns[0]
+    }
+
+    fn until_ns(&self) -> u64 {
+        *self.ends_ns.last().unwrap()
+    }
+
+    fn length_s(&self) -> f64 {
+        (self.until_ns() - self.from_ns()) as f64 * 1e-9
+    }
+
+    /// Samples of a name of which the labels have all the parts.
+    fn of<'a>(&'a self, name: &'a str, parts: &'a [&'a str]) -> impl Iterator<Item = &'a Sample> {
+        let is_of = move |s: &&Sample| {
+            *s.host == *self.host && &*s.name == name && parts.iter().all(|part| s.labels.contains(part))
+        };
+        self.run.series.iter().filter(is_of)
+    }
+
+    fn sum(&self, name: &str, parts: &[&str]) -> f64 {
+        self.of(name, parts).map(|s| s.value).sum()
+    }
+}
+
+fn assert_near(what: &str, found: f64, truth: f64, ratio: f64, more: f64) {
+    assert!((found - truth).abs() <= truth * ratio + more, "{what}: {found}, and in truth {truth}");
+}
+
+/// Sends datagrams to itself; the count of those that arrived.
+fn datagrams(stop: Arc<AtomicBool>) -> (Arc<AtomicU64>, JoinHandle<()>) {
+    let counted = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&counted);
+    let thread = thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        while !stop.load(Ordering::Relaxed) {
+            for _ in 0..20 {
+                socket.send(&[7; 1_000]).unwrap();
+                socket.recv(&mut [0; 1_000]).unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    });
+    (counted, thread)
+}
+
+/// Writes and syncs pieces of a file; the count of bytes.
+fn writes(lab: &Lab, stop: Arc<AtomicBool>) -> (Arc<AtomicU64>, JoinHandle<()>) {
+    let mut file = fs::File::create(lab.path("written")).unwrap();
+    let counted = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&counted);
+    let thread = thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            file.write_all(&[7; 1 << 20]).unwrap();
+            file.sync_all().unwrap();
+            count.fetch_add(1 << 20, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+    (counted, thread)
+}
+
+#[test]
+fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root || !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        println!("skipped: needs root and a kernel with BTF");
+        return;
+    }
+    let lab = Lab::new();
+    let cpu = Ended::of(Command::new("nproc").output().unwrap()).out.trim().parse::<u32>().unwrap() - 1;
+    let spin = Known::start(&lab, "known-spin", &["cpus", "--cpu", &cpu.to_string()]);
+    let futex = Known::start(&lab, "known-futex", &["lock", "futex", "--hold", "5ms"]);
+    let pipe = Known::start(&lab, "known-pipe", &["lock", "pipe", "--hold", "5ms"]);
+    let pid = Pid::from_raw(spin.child.id().cast_signed());
+    let clock = clock_getcpuclockid(pid).unwrap();
+    let cpu_time = Course::start(move || {
+        let time = clock_gettime(clock).unwrap();
+        time.tv_sec() as f64 + time.tv_nsec() as f64 * 1e-9
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let ((sent, sender), (written, writer)) = (datagrams(Arc::clone(&stop)), writes(&lab, Arc::clone(&stop)));
+    let sent = Course::start(move || sent.load(Ordering::Relaxed) as f64);
+    let written = Course::start(move || written.load(Ordering::Relaxed) as f64);
+
+    let words = [
+        "load", "null:", "--rate", "200", "--threads", "1", "--warmup", "1s", "--time", "3s", "--interval", "500ms",
+        "--fleet", "1", "--observers", "1", "--observe", "none", "--json",
+    ];
+    let ended = Ended::of(lab.command(&words).env_remove("NATS_URL").output().unwrap());
+    let (cpu_time, sent, written) = (cpu_time.end(), sent.end(), written.end());
+    stop.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
+    writer.join().unwrap();
+    let futex_pid = futex.child.id();
+    let ((_, _), (of_futex, futex_s), (of_pipe, pipe_s)) = (spin.end(), futex.end(), pipe.end());
+    if ended.err.contains("nats-server: it is not installed") {
+        println!("skipped: no nats-server is installed");
+        return;
+    }
+    let load: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}", ended.err));
+    let id = load["run"].as_str().unwrap_or_else(|| panic!("{}", ended.err));
+    let seen = Observed::read(&lab, id);
+
+    every_instrument_has_numbers_or_a_reason(&seen);
+    the_spinner_has_its_cpu_time(&seen, &cpu_time);
+    let truth = |of: &Value, length_s: f64| of["wait_ns"].as_f64().unwrap() / length_s * seen.length_s();
+    let waits = seen.sum("ulocks_wait_ns_total", &[&format!("pid={futex_pid}")]);
+    assert_near("waits for the futex", waits, truth(&of_futex, futex_s), 0.15, 0.0);
+    let waits = seen.sum("locks_wait_ns_total", &["caller=pipe"]);
+    assert_near("waits for the pipe", waits, truth(&of_pipe, pipe_s), 0.2, 0.0);
+    let off = seen.sum("off_cpu_threads_s", &["comm=known-futex"]);
+    assert!(off * 1e9 >= 0.8 * truth(&of_futex, futex_s), "{off} s off the CPU");
+    let sent = sent.between(seen.from_ns(), seen.until_ns());
+    assert_near("datagrams", seen.sum("nic_udp_in_datagrams", &[]), sent, 0.05, 50.0);
+    assert!(seen.sum("nic_counts_rx_bytes", &["name=lo"]) >= 0.95 * sent * 1_000.0);
+    assert!(seen.sum("nic_tcp_in_segments", &[]) > 0.0, "the agents themselves use TCP");
+    if fs::metadata(lab.path("written")).unwrap().dev() >> 8 != 0 {
+        let written = written.between(seen.from_ns(), seen.until_ns());
+        let found = seen.sum("io_bytes", &["op=write"]);
+        assert!(found >= 0.8 * written, "{found} of {written} bytes that were written");
+    }
+    the_page_names_the_machine(&lab, id, &seen);
+}
+
+fn every_instrument_has_numbers_or_a_reason(seen: &Observed) {
+    let missing = &seen.run.instruments.missing;
+    println!("missing: {missing:?}");
+    for name in ["cpu", "io", "nic", "memory", "locks", "ulocks", "power", "profile", "off-cpu"] {
+        let prefix = format!("{}_", name.replace('-', "_"));
+        let has_numbers =
+            seen.run.series.iter().any(|s| *s.host == *seen.host && s.name.starts_with(&prefix));
+        let reason = missing.keys().find(|key| key.starts_with("observer o1 on ") && key.ends_with(&format!(": {name}")));
+        assert!(has_numbers || reason.is_some(), "{name}: {missing:?}");
+    }
+    let available = seen.of("memory_available_bytes", &[]).map(|s| s.value).collect::<Vec<_>>();
+    assert_eq!(available.len(), seen.ends_ns.len() - 1);
+    assert!(available.iter().all(|bytes| (1e6..1e14).contains(bytes)), "{available:?}");
+    let none = missing.keys().find(|key| key.ends_with(": rest"));
+    assert_eq!(none, None, "three seconds fit");
+}
+
+fn the_spinner_has_its_cpu_time(seen: &Observed, truth: &Truth) {
+    let anchor_ns = seen.run.header.anchor.monotonic_ns;
+    let mut tops = 0;
+    for ends in seen.ends_ns.windows(2) {
+        let length_s = (ends[1] - ends[0]) as f64 * 1e-9;
+        let is_at = |s: &&Sample| anchor_ns + s.t_ms.cast_unsigned() * 1_000_000 == ends[1];
+        // A thread of another process may have had the CPU for longer.
+        if let Some(top) = seen.of("cpu_top_ratio", &["comm=known-spin"]).find(is_at) {
+            tops += 1;
+            // Times are whole milliseconds.
+            let of_truth = truth.between(ends[0], ends[1]);
+            assert_near("CPU time", top.value * length_s, of_truth, 0.05, 0.01);
+        }
+    }
+    assert!(tops * 2 > seen.ends_ns.len() - 1, "{tops} of {} intervals", seen.ends_ns.len() - 1);
+    let of_truth = truth.between(seen.from_ns(), seen.until_ns());
+    assert_near("profile", seen.sum("profile_threads_s", &["comm=known-spin"]), of_truth, 0.1, 0.05);
+    let all = seen.sum("profile_self_s", &[]);
+    assert!(all > 0.5 * of_truth && all <= seen.sum("profile_time_s", &["state=running"]) + 1e-6, "{all} s");
+}
+
+fn the_page_names_the_machine(lab: &Lab, id: &str, seen: &Observed) {
+    let page = lab.path("page.html");
+    let report = lab.run(&["report", id, "-o", page.to_str().unwrap()]);
+    assert_eq!(report.code, Some(0), "{}", report.err);
+    let page = fs::read_to_string(page).unwrap();
+    for words in [format!("cpu_busy_ratio on {}", seen.host), format!("{} comm=known-spin", seen.host)] {
+        assert!(page.contains(&words), "the page has `{words}`");
+    }
+    if !seen.run.instruments.missing.is_empty() {
+        assert!(page.contains("Not observed by other agents"), "the page says what is missing");
+    }
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
