@@ -8,7 +8,7 @@ use record::load::OfProbe;
 use record::missing::Missing;
 
 use super::left::{AllLeft, read_whole};
-use super::observers::{observation, tell_of};
+use super::observers::{machine, observation, tell_of};
 use super::office::{Conductor, Helper, Tell, Told};
 use crate::error::FleetError;
 use crate::wire::{self, Hello, Helpers, LeftSpool, SpoolFile, Start};
@@ -79,8 +79,10 @@ impl Conductor<'_> {
             let seen = Err(Missing::because("no agent that answers has its spool"));
             tell_of(&Watched { agent, host, measured_from_ns, seen }, tell);
         }
+        let hosts: Vec<String> = beside.observers.iter().map(|(via, _)| via.host.clone()).collect();
         for (via, spool) in beside.observers {
-            let (owner, host) = (owner(&via, &spool), via.host.clone());
+            let owner = owner(&via, &spool);
+            let host = machine(&via.host, &spool.owner, hosts.iter().map(String::as_str));
             let file = SpoolFile::Observed;
             let bytes = read_whole(&self.client, &via.agent, owner.as_deref(), &spool.run, file).await;
             let seen = match &bytes {

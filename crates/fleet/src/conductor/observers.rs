@@ -82,10 +82,18 @@ impl Conductor<'_> {
             };
             self.observers[index].is_collected = bytes.is_ok();
             let Hello { agent, host, .. } = self.observers[index].hello.clone();
+            let others = self.observers.iter().map(|observer| observer.hello.host.as_str());
+            let host = machine(&host, &agent, others);
             let seen = bytes.and_then(|bytes| observation(&bytes, &host));
             tell_of(&Watched { agent, host, measured_from_ns, seen }, tell);
         }
     }
+}
+
+/// The machine of an agent, by a name that tells its numbers from those of another agent there.
+pub(super) fn machine<'a>(host: &str, agent: &str, hosts: impl Iterator<Item = &'a str>) -> String {
+    let is_shared = hosts.filter(|other| *other == host).count() > 1;
+    if is_shared { format!("{host} ({agent})") } else { host.to_owned() }
 }
 
 /// Hands over an observation, and tells what is missing.
