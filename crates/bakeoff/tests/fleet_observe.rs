@@ -10,10 +10,12 @@
 
 mod lab;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lab::{Ended, Lab};
+use nix::sys::signal::{Signal, kill};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use record::clock::{Clock as _, Monotonic};
@@ -124,7 +127,8 @@ impl Observed {
             why.reason.split(' ').find_map(|word| word.parse::<f64>().ok()).unwrap()
         });
         let from_ns = run.load.as_ref().unwrap().measured_from_ns;
-        let mut ends_ns = vec![from_ns + Duration::from_secs_f64(late_s).as_nanos() as u64];
+        let late_ns = u64::try_from(Duration::from_secs_f64(late_s).as_nanos()).unwrap();
+        let mut ends_ns = vec![from_ns + late_ns];
         let all = run.series.iter().filter(|s| *s.host == *host && &*s.name == "cpu_busy_ratio");
         ends_ns.extend(all.map(ns));
         assert!(ends_ns.len() > 3 && ends_ns.is_sorted(), "{ends_ns:?}");
@@ -195,6 +199,84 @@ fn writes(lab: &Lab, stop: Arc<AtomicBool>) -> (Arc<AtomicU64>, JoinHandle<()>) 
     (counted, thread)
 }
 
+/// A NATS server with one agent that loads, and another one that observes.
+struct Two {
+    dev: Child,
+    observer: Child,
+    url: String,
+}
+
+impl Two {
+    /// - `group`: control group that is the server's.
+    fn start(lab: &Lab, group: Option<&Group>) -> Option<Self> {
+        let mut command = lab.command(&["fleet", "dev", "-n", "1"]);
+        let mut dev = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(dev.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| Some(line.split_once("NATS_URL=")?.1.to_owned()));
+        let Some(url) = url else {
+            let err = Ended::of(dev.wait_with_output().unwrap()).err;
+            assert!(err.contains("nats-server: it is not installed"), "{err}");
+            println!("skipped: no nats-server is installed");
+            return None;
+        };
+        let mut command = lab.command(&["agent", "--role", "observe", "--id", "o1"]);
+        command.arg("--spool").arg(lab.path("spool")).env("NATS_URL", &url);
+        command.args(group.iter().flat_map(|group| [OsStr::new("--cgroup"), group.0.as_os_str()]));
+        let said = fs::File::create(lab.path("said")).unwrap();
+        let observer = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
+        let two = Self { dev, observer, url };
+        let said = || fs::read_to_string(lab.path("said")).unwrap();
+        // To open all instruments takes seconds.
+        while !said().contains("waits for a load") {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Some(two)
+    }
+}
+
+impl Drop for Two {
+    fn drop(&mut self) {
+        for child in [&mut self.observer, &mut self.dev] {
+            let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A control group that ends with this value.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None`, and a line that says so, without a hierarchy of version 2.
+    fn of(members: &[&Known]) -> Option<Self> {
+        let Ok(mount) = probes::cgroups::mounted() else {
+            println!("without a control group: no hierarchy of version 2 is mounted");
+            return None;
+        };
+        let folder = mount.join(format!("bakeoff-test-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        for member in members {
+            fs::write(folder.join("cgroup.procs"), member.child.id().to_string()).unwrap();
+        }
+        Some(Self(folder))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its processes have ended, but for those of a test that failed.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// The CPU time of processes, in seconds.
+fn cpu_time(of: &[&Known]) -> Course {
+    let clocks: Vec<_> =
+        of.iter().map(|known| clock_getcpuclockid(Pid::from_raw(known.child.id().cast_signed())).unwrap()).collect();
+    let seconds = |time: nix::sys::time::TimeSpec| time.tv_sec() as f64 + time.tv_nsec() as f64 * 1e-9;
+    Course::start(move || clocks.iter().map(|clock| seconds(clock_gettime(*clock).unwrap())).sum())
+}
+
 #[test]
 fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
     let is_root = nix::unistd::geteuid().is_root();
@@ -203,16 +285,12 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
         return;
     }
     let lab = Lab::new();
-    let cpu = Ended::of(Command::new("nproc").output().unwrap()).out.trim().parse::<u32>().unwrap() - 1;
-    let spin = Known::start(&lab, "known-spin", &["cpus", "--cpu", &cpu.to_string()]);
+    let spin = Known::start(&lab, "known-spin", &["cpus"]);
     let futex = Known::start(&lab, "known-futex", &["lock", "futex", "--hold", "5ms"]);
     let pipe = Known::start(&lab, "known-pipe", &["lock", "pipe", "--hold", "5ms"]);
-    let pid = Pid::from_raw(spin.child.id().cast_signed());
-    let clock = clock_getcpuclockid(pid).unwrap();
-    let cpu_time = Course::start(move || {
-        let time = clock_gettime(clock).unwrap();
-        time.tv_sec() as f64 + time.tv_nsec() as f64 * 1e-9
-    });
+    let group = Group::of(&[&spin, &futex, &pipe]);
+    let Some(two) = Two::start(&lab, group.as_ref()) else { return };
+    let (of_spin, of_all) = (cpu_time(&[&spin]), cpu_time(&[&spin, &futex, &pipe]));
     let stop = Arc::new(AtomicBool::new(false));
     let ((sent, sender), (written, writer)) = (datagrams(Arc::clone(&stop)), writes(&lab, Arc::clone(&stop)));
     let sent = Course::start(move || sent.load(Ordering::Relaxed) as f64);
@@ -222,27 +300,28 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
         "load", "null:", "--rate", "200", "--threads", "1", "--warmup", "1s", "--time", "3s", "--interval", "500ms",
         "--fleet", "1", "--observers", "1", "--observe", "none", "--json",
     ];
-    let ended = Ended::of(lab.command(&words).env_remove("NATS_URL").output().unwrap());
-    let (cpu_time, sent, written) = (cpu_time.end(), sent.end(), written.end());
+    let ended = Ended::of(lab.command(&words).env("NATS_URL", &two.url).output().unwrap());
+    let (of_spin, of_all, sent, written) = (of_spin.end(), of_all.end(), sent.end(), written.end());
     stop.store(true, Ordering::Relaxed);
     sender.join().unwrap();
     writer.join().unwrap();
-    let futex_pid = futex.child.id();
-    let ((_, _), (of_futex, futex_s), (of_pipe, pipe_s)) = (spin.end(), futex.end(), pipe.end());
-    if ended.err.contains("nats-server: it is not installed") {
-        println!("skipped: no nats-server is installed");
-        return;
-    }
+    let (_, (of_futex, futex_s), (of_pipe, pipe_s)) = (spin.end(), futex.end(), pipe.end());
     let load: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}", ended.err));
     let id = load["run"].as_str().unwrap_or_else(|| panic!("{}", ended.err));
     let seen = Observed::read(&lab, id);
 
     every_instrument_has_numbers_or_a_reason(&seen);
-    the_spinner_has_its_cpu_time(&seen, &cpu_time);
+    the_spinner_has_its_cpu_time(&seen, &of_spin);
+    if group.is_some() {
+        let used = seen.of("server_cpu_s_per_s", &["cgroup="]).map(|s| s.value).collect::<Vec<_>>();
+        assert_eq!(used.len(), seen.ends_ns.len() - 1);
+        let whole = seen.ends_ns.windows(2).zip(&used).map(|(ends, cpus)| (ends[1] - ends[0]) as f64 * 1e-9 * cpus);
+        assert_near("the group", whole.sum(), of_all.between(seen.from_ns(), seen.until_ns()), 0.05, 0.02);
+    }
     let truth = |of: &Value, length_s: f64| of["wait_ns"].as_f64().unwrap() / length_s * seen.length_s();
-    let waits = seen.sum("ulocks_wait_ns_total", &[&format!("pid={futex_pid}")]);
+    let waits = seen.sum("ulocks_wait_ns_total", &["comm=known-futex"]);
     assert_near("waits for the futex", waits, truth(&of_futex, futex_s), 0.15, 0.0);
-    let waits = seen.sum("locks_wait_ns_total", &["caller=pipe"]);
+    let waits = seen.sum("locks_wait_ns_total", &["pipe"]);
     assert_near("waits for the pipe", waits, truth(&of_pipe, pipe_s), 0.2, 0.0);
     let off = seen.sum("off_cpu_threads_s", &["comm=known-futex"]);
     assert!(off * 1e9 >= 0.8 * truth(&of_futex, futex_s), "{off} s off the CPU");

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use probes::cgroups::Cgroup;
 use record::agents::Observation;
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::cpu::{CpuInterval, CpuSample};
 use record::instruments::Instruments;
-use record::missing::Missing;
+use record::missing::{Maybe, Missing};
 use record::profile::{ProfileKind, RunProfile};
 use record::series::{Sample, SharedText};
 
@@ -38,8 +39,10 @@ const NAME_LETTERS_MAX: usize = 200;
 ///
 /// Intervals end at multiples of their length, or late: an interval that has passed is not read again. Before
 /// the window, the instruments are read once, so that names are known.
+///
+/// - `server`: control group of the server on this machine, of which the CPU time is read.
 pub fn watch(
-    beside: &mut Beside,
+    (beside, server): (&mut Beside, Option<&Cgroup>),
     (from_ns, until_ns): (u64, u64),
     interval: Duration,
     is_over: &dyn Fn() -> bool,
@@ -51,6 +54,7 @@ pub fn watch(
         return found.seen;
     }
     beside.open_books();
+    let mut server = server.map(ServerGroup::of);
     found.began(Monotonic.now_ns().saturating_sub(from_ns), interval_ns);
     let mut end_ns = from_ns;
     loop {
@@ -62,10 +66,12 @@ pub fn watch(
             break;
         }
         beside.close_interval();
+        found.add_server(server.as_mut());
         let (cpu, seen) = (beside.take_complete(), beside.take_intervals());
         found.add(&cpu, seen, beside.take_series("", anchor));
     }
     let cpu = beside.take();
+    found.add_server(server.as_mut());
     let ended_ms = Monotonic.now_ns().saturating_sub(from_ns) / 1_000_000;
     let mut seen = beside.take_instruments();
     for taken in std::mem::take(&mut seen.profiles) {
@@ -86,10 +92,50 @@ fn rehearse(beside: &mut Beside, from_ns: u64, is_over: &dyn Fn() -> bool) -> bo
     !is_over()
 }
 
+/// The CPU time of a control group.
+#[derive(Debug)]
+struct ServerGroup<'a> {
+    group: &'a Cgroup,
+    /// Time of the last reading, and the CPU time then.
+    last: (u64, Maybe<u64>),
+}
+
+impl<'a> ServerGroup<'a> {
+    fn of(group: &'a Cgroup) -> Self {
+        Self { group, last: cpu_ns(group) }
+    }
+
+    /// The time now, and the CPU time per second since the last reading.
+    fn read(&mut self) -> Maybe<(u64, f64)> {
+        let (from_ns, before) = std::mem::replace(&mut self.last, cpu_ns(self.group));
+        let (until_ns, after) = (self.last.0, self.last.1.clone()?);
+        let elapsed_ns = until_ns.saturating_sub(from_ns).max(1);
+        Ok((until_ns, after.saturating_sub(before?) as f64 / elapsed_ns as f64))
+    }
+}
+
+/// The time, and the CPU time of a group until then.
+///
+/// # Source
+///
+/// `cpu.stat` in Documentation/admin-guide/cgroup-v2.rst; every group has it, also without controllers.
+fn cpu_ns(group: &Cgroup) -> (u64, Maybe<u64>) {
+    let text = std::fs::read_to_string(group.folder.join("cpu.stat"));
+    let usec = |text: &str| text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok());
+    let ns = match text.as_deref().map(usec) {
+        Ok(Some(usec)) => Ok(u64::saturating_mul(usec, 1_000)),
+        Ok(None) => Err(Missing::because(format!("control group {} has no CPU time", group.name))),
+        Err(error) => Err(Missing::because(format!("control group {}: {error}", group.name))),
+    };
+    (Monotonic.now_ns(), ns)
+}
+
 /// An observation that grows.
 #[derive(Debug, Default)]
 struct Found {
+    /// The readings, and the reasons.
     seen: Observation,
+    details: Vec<Sample>,
     anchor_ns: u64,
     bytes: usize,
     /// Numbers that were left out, and the time of the first in seconds.
@@ -106,13 +152,15 @@ impl Found {
         }
     }
 
-    /// Adds what was read of an interval. The readings, of which there are few, come before the details.
+    /// Adds what was read of an interval.
     fn add(&mut self, cpu: &[CpuInterval], mut seen: Instruments, readings: Vec<Sample>) {
         self.seen.missing.append(&mut seen.missing);
         let busy = cpu.iter().filter_map(|interval| self.busy(interval)).collect::<Vec<_>>();
-        busy.into_iter().chain(readings).for_each(|sample| self.put(sample, BYTES_MAX));
+        for sample in busy.into_iter().chain(readings) {
+            self.add_reading(sample);
+        }
         for sample in archive::numbers(cpu, &seen, "", self.anchor_ns) {
-            self.put(sample, DETAILS_BYTES_MAX);
+            self.add_detail(sample);
         }
     }
 
@@ -123,15 +171,43 @@ impl Found {
         Some(sample(i64::try_from(ms).unwrap_or(i64::MAX), "cpu_busy_ratio", String::new(), value))
     }
 
-    fn put(&mut self, sample: Sample, bytes_max: usize) {
+    /// Adds the CPU time of the server since the last call.
+    fn add_server(&mut self, server: Option<&mut ServerGroup<'_>>) {
+        let Some(server) = server else { return };
+        match server.read() {
+            Err(why) => {
+                self.seen.missing.insert("server".to_owned(), why);
+            }
+            Ok((at_ns, cpus)) => {
+                let t_ms = i64::try_from(at_ns.saturating_sub(self.anchor_ns) / 1_000_000).unwrap_or(i64::MAX);
+                let labels = format!("cgroup={}", label(&server.group.name));
+                self.add_reading(sample(t_ms, "server_cpu_s_per_s", labels, cpus));
+            }
+        }
+    }
+
+    fn add_reading(&mut self, sample: Sample) {
+        if self.has_room(&sample, BYTES_MAX) {
+            self.seen.numbers.push(sample);
+        }
+    }
+
+    fn add_detail(&mut self, sample: Sample) {
+        if self.has_room(&sample, DETAILS_BYTES_MAX) {
+            self.details.push(sample);
+        }
+    }
+
+    /// Takes the room for a number, if there is enough.
+    fn has_room(&mut self, sample: &Sample, bytes_max: usize) -> bool {
         let bytes = LINE_BYTES + sample.name.len() + sample.labels.len();
         if self.bytes + bytes > bytes_max {
             let (count, _) = self.left_out.get_or_insert((0, sample.t_ms as f64 / 1e3));
             *count += 1;
-            return;
+            return false;
         }
         self.bytes += bytes;
-        self.seen.numbers.push(sample);
+        true
     }
 
     /// Adds the times of a profile by state, by name of the thread and by function, each with the most.
@@ -167,7 +243,10 @@ impl Found {
         }
     }
 
+    /// The observation. The readings, of which there are few, are before the details: views have a largest
+    /// number of series.
     fn end(mut self, beside: &Beside) -> Observation {
+        self.seen.numbers.append(&mut self.details);
         for (name, able) in beside.abilities() {
             if let Err(why) = able {
                 self.seen.missing.entry(name.to_owned()).or_insert(why);
@@ -221,7 +300,7 @@ mod tests {
         let window = (from_ns, from_ns + 500_000_000);
         for _ in 0..2 {
             let window = (window.0.max(Monotonic.now_ns()), window.1.max(Monotonic.now_ns() + 500_000_000));
-            let found = watch(&mut beside, window, Duration::from_millis(100), &|| false).numbers;
+            let found = watch((&mut beside, None), window, Duration::from_millis(100), &|| false).numbers;
             for name in ["cpu_not_idle_ratio", "cpu_busy_ratio"] {
                 let mut times: Vec<i64> =
                     found.iter().filter(|s| &*s.name == name).map(|s| s.t_ms).collect();
@@ -236,7 +315,7 @@ mod tests {
     fn an_observation_that_is_stopped_before_it_begins_has_no_numbers() {
         let mut beside = Beside::new(true);
         let from_ns = Monotonic.now_ns() + 3_600_000_000_000;
-        let found = watch(&mut beside, (from_ns, from_ns + 1), Duration::from_millis(100), &|| true);
+        let found = watch((&mut beside, None), (from_ns, from_ns + 1), Duration::from_millis(100), &|| true);
         assert_eq!(found, Observation::default());
     }
 
@@ -247,12 +326,13 @@ mod tests {
         let mut found = Found::default();
         let labels = "x".repeat(1 << 20);
         for t_ms in 0..100 {
-            found.put(sample(t_ms * 1_000, "detail", labels.clone(), 1.0), DETAILS_BYTES_MAX);
-            found.put(sample(t_ms * 1_000, "reading", "few".into(), 1.0), BYTES_MAX);
+            found.add_detail(sample(t_ms * 1_000, "detail", labels.clone(), 1.0));
+            found.add_reading(sample(t_ms * 1_000, "reading", "few".into(), 1.0));
         }
         let seen = found.end(&Beside::new(false));
         let count = |name: &str| seen.numbers.iter().filter(|s| &*s.name == name).count();
         assert_eq!((count("detail"), count("reading")), (31, 100));
+        assert_eq!(&*seen.numbers[99].name, "reading", "a view has the readings");
         let why = &seen.missing[Observation::REST].reason;
         assert!(why.starts_with("69 numbers from 31 s on are left out"), "{why}");
     }

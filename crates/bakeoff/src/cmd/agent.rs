@@ -55,8 +55,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "all", value_parser = instruments)]
     observe: Kinds,
 
-    /// With --role observe: control group of the server, of which the profile and the time spent spinning for
-    /// kernel locks are [default: all threads of the machine]
+    /// With --role observe: control group of the server. Its CPU time, and its part of the time spent spinning
+    /// for kernel locks, are in the run, and profiles are of its threads [default: of all threads]
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
     cgroup: Option<Cgroup>,
 
@@ -167,7 +167,8 @@ fn observing(kinds: &[Kind], server: Option<Cgroup>) -> anyhow::Result<&'static 
         for (Window { from_ns, until_ns, interval }, is_over, place) in windows {
             let is_over = || is_over.load(Ordering::Relaxed);
             // The agent no longer waits if it ends.
-            let _ = place.send(runner::watch(&mut beside, (from_ns, until_ns), interval, &is_over));
+            let of = (&mut beside, server.as_ref());
+            let _ = place.send(runner::watch(of, (from_ns, until_ns), interval, &is_over));
         }
     };
     std::thread::Builder::new().name("instruments".into()).spawn(body)?;
