@@ -63,6 +63,13 @@ impl Known {
     }
 }
 
+impl Drop for Known {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A count over time.
 struct Course {
     stop: Arc<AtomicBool>,
