@@ -278,8 +278,10 @@ impl Drop for Group {
 
 /// The CPU time of processes, in seconds.
 fn cpu_time(of: &[&Known]) -> Course {
-    let clocks: Vec<_> =
-        of.iter().map(|known| clock_getcpuclockid(Pid::from_raw(known.child.id().cast_signed())).unwrap()).collect();
+    let clocks: Vec<_> = of
+        .iter()
+        .map(|known| clock_getcpuclockid(Pid::from_raw(known.child.id().cast_signed())).unwrap())
+        .collect();
     let seconds = |time: nix::sys::time::TimeSpec| time.tv_sec() as f64 + time.tv_nsec() as f64 * 1e-9;
     Course::start(move || clocks.iter().map(|clock| seconds(clock_gettime(*clock).unwrap())).sum())
 }
@@ -304,8 +306,25 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
     let written = Course::start(move || written.load(Ordering::Relaxed) as f64);
 
     let words = [
-        "load", "null:", "--rate", "200", "--threads", "1", "--warmup", "1s", "--time", "3s", "--interval", "500ms",
-        "--fleet", "1", "--observers", "1", "--observe", "none", "--json",
+        "load",
+        "null:",
+        "--rate",
+        "200",
+        "--threads",
+        "1",
+        "--warmup",
+        "1s",
+        "--time",
+        "3s",
+        "--interval",
+        "500ms",
+        "--fleet",
+        "1",
+        "--observers",
+        "1",
+        "--observe",
+        "none",
+        "--json",
     ];
     let ended = Ended::of(lab.command(&words).env("NATS_URL", &two.url).output().unwrap());
     let (of_spin, of_all, sent, written) = (of_spin.end(), of_all.end(), sent.end(), written.end());
@@ -322,7 +341,8 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
     if group.is_some() {
         let used = seen.of("server_cpu_s_per_s", &["cgroup="]).map(|s| s.value).collect::<Vec<_>>();
         assert_eq!(used.len(), seen.ends_ns.len() - 1);
-        let whole = seen.ends_ns.windows(2).zip(&used).map(|(ends, cpus)| (ends[1] - ends[0]) as f64 * 1e-9 * cpus);
+        let whole =
+            seen.ends_ns.windows(2).zip(&used).map(|(ends, cpus)| (ends[1] - ends[0]) as f64 * 1e-9 * cpus);
         assert_near("the group", whole.sum(), of_all.between(seen.from_ns(), seen.until_ns()), 0.05, 0.02);
     }
     let truth = |of: &Value, length_s: f64| of["wait_ns"].as_f64().unwrap() / length_s * seen.length_s();
@@ -351,7 +371,9 @@ fn every_instrument_has_numbers_or_a_reason(seen: &Observed) {
         let prefix = format!("{}_", name.replace('-', "_"));
         let has_numbers =
             seen.run.series.iter().any(|s| *s.host == *seen.host && s.name.starts_with(&prefix));
-        let reason = missing.keys().find(|key| key.starts_with("observer o1 on ") && key.ends_with(&format!(": {name}")));
+        let reason = missing
+            .keys()
+            .find(|key| key.starts_with("observer o1 on ") && key.ends_with(&format!(": {name}")));
         assert!(has_numbers || reason.is_some(), "{name}: {missing:?}");
     }
     let available = seen.of("memory_available_bytes", &[]).map(|s| s.value).collect::<Vec<_>>();

@@ -16,8 +16,8 @@ use record::series::HistogramSlice;
 use tokio::sync::watch;
 
 use crate::meant::{Meant, ReadWords, Sender};
-use crate::spool::{Folder, SpoolWriter};
 use crate::received::MESSAGE_BYTES_MAX;
+use crate::spool::{Folder, SpoolWriter};
 use crate::wire::{self, Beat, Dealt, End, First, Line, Number, Plan, Seal, Seen, Shown, Start, Watch};
 
 /// Refusal of an agent without credentials.

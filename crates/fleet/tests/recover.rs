@@ -268,10 +268,13 @@ fn without_credentials_an_agent_does_not_tell_of_its_spools() {
 }
 
 /// Collects, and also returns what observers measured.
-fn collected_with_observers(nats: &Nats, incomplete: Incomplete) -> Result<(Recovered, Vec<Watched>), FleetError> {
+fn collected_with_observers(
+    nats: &Nats,
+    incomplete: Incomplete,
+) -> Result<(Recovered, Vec<Watched>), FleetError> {
     let mut watched = Vec::new();
     let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told| match told {
-        Told::Watched(of) => watched.push(of.clone()),
+        Told::Watched(of) => watched.push(Watched::clone(of)),
         Told::Note(line) => eprintln!("collector: {line}"),
         Told::Load(_) => {}
     })?;

@@ -121,7 +121,8 @@ impl<'a> ServerGroup<'a> {
 /// `cpu.stat` in Documentation/admin-guide/cgroup-v2.rst; every group has it, also without controllers.
 fn cpu_ns(group: &Cgroup) -> (u64, Maybe<u64>) {
     let text = std::fs::read_to_string(group.folder.join("cpu.stat"));
-    let usec = |text: &str| text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok());
+    let usec =
+        |text: &str| text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok());
     let ns = match text.as_deref().map(usec) {
         Ok(Some(usec)) => Ok(u64::saturating_mul(usec, 1_000)),
         Ok(None) => Err(Missing::because(format!("control group {} has no CPU time", group.name))),
@@ -179,7 +180,8 @@ impl Found {
                 self.seen.missing.insert("server".to_owned(), why);
             }
             Ok((at_ns, cpus)) => {
-                let t_ms = i64::try_from(at_ns.saturating_sub(self.anchor_ns) / 1_000_000).unwrap_or(i64::MAX);
+                let t_ms =
+                    i64::try_from(at_ns.saturating_sub(self.anchor_ns) / 1_000_000).unwrap_or(i64::MAX);
                 let labels = format!("cgroup={}", label(&server.group.name));
                 self.add_reading(sample(t_ms, "server_cpu_s_per_s", labels, cpus));
             }
@@ -302,8 +304,7 @@ mod tests {
             let window = (window.0.max(Monotonic.now_ns()), window.1.max(Monotonic.now_ns() + 500_000_000));
             let found = watch((&mut beside, None), window, Duration::from_millis(100), &|| false).numbers;
             for name in ["cpu_not_idle_ratio", "cpu_busy_ratio"] {
-                let mut times: Vec<i64> =
-                    found.iter().filter(|s| &*s.name == name).map(|s| s.t_ms).collect();
+                let mut times: Vec<i64> = found.iter().filter(|s| &*s.name == name).map(|s| s.t_ms).collect();
                 times.dedup();
                 assert!(times.is_sorted() && (1..=6).contains(&times.len()), "{times:?}");
                 assert!(times.iter().all(|t_ms| *t_ms > 0) && times.last() >= Some(&500), "{times:?}");

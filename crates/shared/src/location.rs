@@ -62,7 +62,9 @@ impl Location {
     pub fn parse(text: &str) -> Result<Self, SharedError> {
         let wrong = |what: &str| SharedError::Location(what.to_owned());
         if !Self::is_meant(text) {
-            return Err(wrong("expected postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,az://CONTAINER/PREFIX or ...,file:///FOLDER"));
+            return Err(wrong(
+                "expected postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,az://CONTAINER/PREFIX or ...,file:///FOLDER",
+            ));
         }
         let (index, store) = text.split_once(',').ok_or_else(|| {
             wrong("the location lacks its store: postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,az://CONTAINER/PREFIX or ...,file:///FOLDER")
@@ -147,8 +149,13 @@ fn store_place(text: &str) -> Result<StorePlace, SharedError> {
             "Google's own interface is not supported: use its S3 interface, s3://BUCKET/PREFIX with AWS_ENDPOINT_URL",
         );
     }
-    if ["azure://", "abfs://", "abfss://", "wasb://", "wasbs://"].iter().any(|scheme| text.starts_with(scheme)) {
-        return wrong("a store of Azure is az://CONTAINER/PREFIX, with its account in AZURE_STORAGE_ACCOUNT_NAME");
+    if ["azure://", "abfs://", "abfss://", "wasb://", "wasbs://"]
+        .iter()
+        .any(|scheme| text.starts_with(scheme))
+    {
+        return wrong(
+            "a store of Azure is az://CONTAINER/PREFIX, with its account in AZURE_STORAGE_ACCOUNT_NAME",
+        );
     }
     let schemes = [("s3://", Provider::S3), ("az://", Provider::Azure)];
     let found = schemes.iter().find_map(|(scheme, of)| Some((text.strip_prefix(scheme)?, *of)));

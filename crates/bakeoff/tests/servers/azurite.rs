@@ -46,8 +46,8 @@ impl Azurite {
         let words = ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"];
         let started = Command::new(program)
             .args(words)
-            .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--location"])
-            .arg(folder.path())
+            .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string()])
+            .current_dir(folder.path())
             .env("AZURITE_ACCOUNTS", format!("lab:{KEY}"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -74,7 +74,11 @@ impl Azurite {
         let words = ["-e", REQUEST, &self.port, KEY, method, path, query, body];
         let output = Command::new("node").args(words).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{method} {path}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{method} {path}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         text
     }
 }

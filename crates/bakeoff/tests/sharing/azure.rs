@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::lab::{Ended, Lab};
-use crate::servers::azurite::{Azurite, KEY};
 use crate::servers::Postgres;
+use crate::servers::azurite::{Azurite, KEY};
 use crate::{measure, tree};
 
 #[test]
@@ -71,7 +71,12 @@ fn a_container_without_account_or_credentials_is_refused_and_the_variables_are_n
     measure(&lab);
     assert_eq!(lab.run(&["archive", "migrate", &server.place("file:///tmp")]).code, Some(0));
     let ended = push(None);
-    assert_eq!((ended.code, ended.err.contains("set AZURE_STORAGE_ACCOUNT_NAME")), (Some(2), true), "{}", ended.err);
+    assert_eq!(
+        (ended.code, ended.err.contains("set AZURE_STORAGE_ACCOUNT_NAME")),
+        (Some(2), true),
+        "{}",
+        ended.err
+    );
     let ended = push(Some("lab"));
     let words = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(ended.code, Some(6), "{words}");

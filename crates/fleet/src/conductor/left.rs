@@ -16,7 +16,8 @@ pub(super) type AllLeft = BTreeMap<(String, String), (Hello, LeftSpool, String)>
 /// The spools of the run, and of the agents beside it.
 pub(super) async fn left(client: &Client, hellos: &[Hello], run: &str) -> Result<AllLeft, FleetError> {
     let works = [run.to_owned(), wire::observed(run), wire::probed(run)];
-    if let Some(hello) = hellos.iter().find(|hello| hello.busy.as_ref().is_some_and(|run| works.contains(run)))
+    if let Some(hello) =
+        hellos.iter().find(|hello| hello.busy.as_ref().is_some_and(|run| works.contains(run)))
     {
         let text = format!("agent {} still plays run {run}: wait for its end", hello.agent);
         return Err(FleetError::Unfit(text));

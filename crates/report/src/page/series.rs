@@ -82,8 +82,8 @@ fn of_machine(name: String, series: &Series, own: Option<&str>) -> String {
 /// The parts of a series' identity that differ between series of its name, and a machine that is not the
 /// run's.
 fn identity(series: &Series, all: &[&Series], own: Option<&str>) -> String {
-    let one_host = all.iter().all(|other| other.host == series.host)
-        && own.is_none_or(|own| series.host == *own);
+    let one_host =
+        all.iter().all(|other| other.host == series.host) && own.is_none_or(|own| series.host == *own);
     match (one_host, series.labels.is_empty()) {
         (true, _) => series.labels.clone(),
         (false, true) => series.host.to_string(),
@@ -138,7 +138,8 @@ fn figures(by_name: &BTreeMap<&str, Vec<&Series>>, own: Option<&str>) -> Vec<Fig
                 groups.entry((tool, is_share)).or_default().push((name, series));
             }
             _ => {
-                let named: Vec<(String, &Series)> = moving.iter().map(|s| (identity(s, all, own), *s)).collect();
+                let named: Vec<(String, &Series)> =
+                    moving.iter().map(|s| (identity(s, all, own), *s)).collect();
                 found.extend(figure((*name).to_owned(), is_share, named));
             }
         }

@@ -101,7 +101,7 @@ fn recovered(
     let recovered = recover(server, &id.to_string(), incomplete, &signals::STOP, &mut |told| match told {
         Told::Load(::load::Event::IntervalClosed(slices)) => spool.add_slices(slices),
         Told::Load(_) => {}
-        Told::Watched(of) => watched.push(of.clone()),
+        Told::Watched(of) => watched.push(Watched::clone(of)),
         Told::Note(line) => screen.line(line),
     });
     Ok((recovered.map_err(of_fleet)?, watched))
