@@ -1,5 +1,5 @@
-//! An agent that observes this machine with all instruments while another one loads: its numbers against known
-//! truths. Without root, BTF or a NATS server, the test prints that it is skipped.
+//! An agent that observes this machine with all instruments while another one loads: its numbers against
+//! known truths. Without root, BTF or a NATS server, the test prints that it is skipped.
 
 #![cfg(feature = "fleet")]
 #![allow(
@@ -30,6 +30,9 @@ use record::clock::{Clock as _, Monotonic};
 use record::run::Run;
 use record::series::Sample;
 use serde_json::Value;
+
+const LOAD: &str = "load null: --rate 200 --threads 1 --warmup 1s --time 3s --interval 500ms --fleet 1 \
+                    --observers 1 --observe none --json";
 
 /// A hog with a name and a known truth.
 struct Known {
@@ -113,7 +116,7 @@ impl Truth {
     }
 }
 
-/// What the observer measured, on this machine's clock.
+/// The numbers of the observer, on this machine's clock.
 struct Observed {
     run: Run,
     host: String,
@@ -305,27 +308,7 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
     let sent = Course::start(move || sent.load(Ordering::Relaxed) as f64);
     let written = Course::start(move || written.load(Ordering::Relaxed) as f64);
 
-    let words = [
-        "load",
-        "null:",
-        "--rate",
-        "200",
-        "--threads",
-        "1",
-        "--warmup",
-        "1s",
-        "--time",
-        "3s",
-        "--interval",
-        "500ms",
-        "--fleet",
-        "1",
-        "--observers",
-        "1",
-        "--observe",
-        "none",
-        "--json",
-    ];
+    let words: Vec<&str> = LOAD.split(' ').collect();
     let ended = Ended::of(lab.command(&words).env("NATS_URL", &two.url).output().unwrap());
     let (of_spin, of_all, sent, written) = (of_spin.end(), of_all.end(), sent.end(), written.end());
     stop.store(true, Ordering::Relaxed);
@@ -405,10 +388,15 @@ fn the_spinner_has_its_cpu_time(seen: &Observed, truth: &Truth) {
 }
 
 fn the_page_names_the_machine(lab: &Lab, id: &str, seen: &Observed) {
-    let page = lab.path("page.html");
-    let report = lab.run(&["report", id, "-o", page.to_str().unwrap()]);
-    assert_eq!(report.code, Some(0), "{}", report.err);
-    let page = fs::read_to_string(page).unwrap();
+    let page = |more: &[&str]| {
+        let page = lab.path("page.html");
+        let report = lab.run(&[&["report", id, "-o", page.to_str().unwrap()], more].concat());
+        assert_eq!(report.code, Some(0), "{}", report.err);
+        fs::read_to_string(page).unwrap()
+    };
+    // Without its name, the machine is still another one than the run's.
+    assert!(page(&[]).contains("cpu_busy_ratio on "), "the page has a name");
+    let page = page(&["--identify"]);
     for words in [format!("cpu_busy_ratio on {}", seen.host), format!("{} comm=known-spin", seen.host)] {
         assert!(page.contains(&words), "the page has `{words}`");
     }

@@ -281,8 +281,8 @@ fn collected_with_observers(
     Ok((recovered, watched))
 }
 
-/// What agents beside the load measured is collected with the run, or the collection is refused: nothing can be
-/// added to a run that is stored.
+/// Nothing can be added to a run that is stored: the numbers of agents beside the load are collected with it,
+/// or the collection is refused.
 #[test]
 fn observers_and_the_probe_of_a_killed_conductor_are_collected_with_the_run() {
     let Some(nats) = Nats::start_with_password() else { return };

@@ -43,8 +43,8 @@ impl Bucket {
         Ok(Self { files: PrefixStore::new(store, Path::from(prefix)), lacks: lacks(provider) })
     }
 
-    /// The error of a request. Without credentials in the environment, those of the machine are asked for, and
-    /// an error of that does not say so.
+    /// The error of a request. Without credentials in the environment, those of the machine are asked for,
+    /// and an error of that does not say so.
     fn error(&self, error: Error) -> SharedError {
         match (self.lacks, error) {
             (Some(variables), error) if !matches!(error, Error::NotFound { .. }) => {
@@ -149,7 +149,8 @@ fn s3(bucket: &str) -> Result<Box<dyn ObjectStore>, SharedError> {
     Ok(Box::new(builder.build()?))
 }
 
-/// The container, with account, credentials and end point from the environment, as in other programs for Azure.
+/// The container, with account, credentials and end point from the environment, as in other programs for
+/// Azure.
 fn azure(container: &str) -> Result<Box<dyn ObjectStore>, SharedError> {
     if setting("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
         let text = "which account has the container: set AZURE_STORAGE_ACCOUNT_NAME";

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "all", value_parser = instruments)]
     observe: Kinds,
 
-    /// With --role observe: control group of the server. Its CPU time, and its part of the time spent spinning
-    /// for kernel locks, are in the run, and profiles are of its threads [default: of all threads]
+    /// With --role observe: control group of the server. Its CPU time, and its part of the time spent
+    /// spinning for kernel locks, are in the run, and profiles are of its threads [default: of all threads]
     #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
     cgroup: Option<Cgroup>,
 

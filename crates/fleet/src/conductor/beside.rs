@@ -1,5 +1,5 @@
-//! Collection of what agents beside a load have left of a run without its conductor: the numbers of observers,
-//! and the record of a probe.
+//! Collection of what agents beside a load have left of a run without its conductor: the numbers of
+//! observers, and the record of a probe.
 
 use archive::documents;
 use async_nats::Client;

@@ -175,8 +175,8 @@ impl Spools {
     pub fn release(self) {
         let Self { runtime, client, run, complete, helpers } = self;
         runtime.block_on(async {
-            // One that does not answer keeps its files, and tells of them when it starts again. If this process
-            // is killed here, the shares still lead a collection to the run.
+            // One that does not answer keeps its files, and tells of them when it starts again. If this
+            // process is killed here, the shares still lead a collection to the run.
             let taken = helpers.iter().map(|(agent, run, owner)| {
                 let order = Order::Taken { run: run.clone(), owner: owner.clone() };
                 ask_bytes(&client, agent, None, order)

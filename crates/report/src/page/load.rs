@@ -16,6 +16,7 @@ use super::over_time::over_time;
 use super::proofs::proofs;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
+use crate::identity::OWN_HOST;
 use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{P99, Style, cited, latency_cell, on_paper, probe_in_words};
 use crate::words::{counted, plural};
@@ -64,7 +65,7 @@ pub fn load(run: &Run) -> Page {
             .into_iter()
             .chain(super::instruments::sections(run))
             .chain(super::instruments::of_observers(run))
-            .chain(super::series::section(&analysis::series(run), run.environment.fact("host.name")))
+            .chain(super::series::section(&analysis::series(run), Some(own_host(run))))
             .collect(),
         folded: super::profiles::folded(run)
             .into_iter()
@@ -77,6 +78,11 @@ pub fn load(run: &Run) -> Page {
             ])
             .collect(),
     }
+}
+
+/// The machine of the run, as its series name it.
+fn own_host(run: &Run) -> &str {
+    run.environment.fact("host.name").unwrap_or(OWN_HOST)
 }
 
 /// Contents of a run's closing section.
