@@ -289,7 +289,6 @@ fn traffic(intervals: &[NicInterval], names: &[(u32, String)], start_ns: u64, da
 
 #[cfg(test)]
 mod tests {
-    use record::agents::is_of_observer;
     use record::block_io::{IoCounts, IoEvents, IoGroup, IoOp, LatencyBucket};
     use record::missing::Missing;
 
