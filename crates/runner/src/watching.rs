@@ -238,9 +238,10 @@ impl Found {
             add("self", labels.clone(), function.self_ns);
             add("total", labels, function.total_ns);
         }
-        let lost: u64 = profile.lost.values().sum();
-        if lost > 0 {
-            let why = Missing::because(format!("{lost} events were lost: its numbers are lower bounds"));
+        let lost: Vec<String> = profile.lost.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        if !lost.is_empty() {
+            let why = format!("lost {}: the numbers are lower bounds", lost.join(", "));
+            let why = Missing::because(why);
             self.seen.missing.insert(profile.kind.instrument().to_owned(), why);
         }
     }
