@@ -97,9 +97,13 @@ impl Beside {
     pub(crate) fn rehearse(&mut self, meanwhile: impl FnOnce()) {
         let mut of_intervals: Vec<_> =
             self.others.iter_mut().filter(|other| other.is_of_intervals()).collect();
-        of_intervals.iter_mut().for_each(|other| other.start());
+        for other in &mut of_intervals {
+            other.start();
+        }
         meanwhile();
-        of_intervals.iter_mut().for_each(|other| drop(other.read()));
+        for other in &mut of_intervals {
+            drop(other.read());
+        }
         self.take_intervals();
     }
 

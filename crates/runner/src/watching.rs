@@ -229,7 +229,9 @@ impl Found {
         let mut add = |name: &str, labels: String, ns: u64| {
             self.seen.numbers.push(sample(t_ms, &format!("{of}_{name}_s"), labels, ns as f64 * 1e-9));
         };
-        states.into_iter().for_each(|(state, ns)| add("time", format!("state={}", state.word()), ns));
+        for (state, ns) in states {
+            add("time", format!("state={}", state.word()), ns);
+        }
         for (comm, ns) in comms.into_iter().take(NAMED_MAX) {
             add("threads", format!("comm={}", label(comm)), ns);
         }
