@@ -153,16 +153,16 @@ impl Observed {
         Self { run, host, ends_ns }
     }
 
-    fn from_ns(&self) -> u64 {
+    fn began_ns(&self) -> u64 {
         self.ends_ns[0]
     }
 
-    fn until_ns(&self) -> u64 {
+    fn ended_ns(&self) -> u64 {
         *self.ends_ns.last().unwrap()
     }
 
     fn length_s(&self) -> f64 {
-        (self.until_ns() - self.from_ns()) as f64 * 1e-9
+        (self.ended_ns() - self.began_ns()) as f64 * 1e-9
     }
 
     /// Samples of a name of which the labels have all the parts.
@@ -209,8 +209,9 @@ fn writes(lab: &Lab, stop: Arc<AtomicBool>) -> (Arc<AtomicU64>, JoinHandle<()>) 
     let counted = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&counted);
     let thread = thread::spawn(move || {
+        let piece = vec![7; 1 << 20];
         while !stop.load(Ordering::Relaxed) {
-            file.write_all(&[7; 1 << 20]).unwrap();
+            file.write_all(&piece).unwrap();
             file.sync_all().unwrap();
             count.fetch_add(1 << 20, Ordering::Relaxed);
             thread::sleep(Duration::from_millis(100));
@@ -336,7 +337,7 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
         assert_eq!(used.len(), seen.ends_ns.len() - 1);
         let whole =
             seen.ends_ns.windows(2).zip(&used).map(|(ends, cpus)| (ends[1] - ends[0]) as f64 * 1e-9 * cpus);
-        assert_near("the group", whole.sum(), of_all.between(seen.from_ns(), seen.until_ns()), 0.05, 0.02);
+        assert_near("the group", whole.sum(), of_all.between(seen.began_ns(), seen.ended_ns()), 0.05, 0.02);
     }
     let truth = |of: &Value, length_s: f64| of["wait_ns"].as_f64().unwrap() / length_s * seen.length_s();
     let waits = seen.sum("ulocks_wait_ns_total", &["comm=known-futex"]);
@@ -345,12 +346,12 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
     assert_near("waits for the pipe", waits, [truth(&of_pipe, pipe_s); 2], 0.2, 0.0);
     let off = seen.sum("off_cpu_threads_s", &["comm=known-futex"]);
     assert!(off * 1e9 >= 0.8 * truth(&of_futex, futex_s), "{off} s off the CPU");
-    let sent = sent.between(seen.from_ns(), seen.until_ns());
+    let sent = sent.between(seen.began_ns(), seen.ended_ns());
     assert_near("datagrams", seen.sum("nic_udp_in_datagrams", &[]), sent, 0.05, 50.0);
     assert!(seen.sum("nic_counts_rx_bytes", &["name=lo"]) >= 0.95 * sent[0] * 1_000.0);
     assert!(seen.sum("nic_tcp_in_segments", &[]) > 0.0, "the agents themselves use TCP");
     if fs::metadata(lab.path("written")).unwrap().dev() >> 8 != 0 {
-        let [least, _] = written.between(seen.from_ns(), seen.until_ns());
+        let [least, _] = written.between(seen.began_ns(), seen.ended_ns());
         let found = seen.sum("io_bytes", &["op=write"]);
         assert!(found >= 0.8 * least, "{found} of {least} bytes that were written");
     }
@@ -391,7 +392,7 @@ fn the_spinner_has_its_cpu_time(seen: &Observed, truth: &Truth) {
         }
     }
     assert!(tops * 2 > seen.ends_ns.len() - 1, "{tops} of {} intervals", seen.ends_ns.len() - 1);
-    let of_truth = truth.between(seen.from_ns(), seen.until_ns());
+    let of_truth = truth.between(seen.began_ns(), seen.ended_ns());
     assert_near("profile", seen.sum("profile_threads_s", &["comm=known-spin"]), of_truth, 0.1, 0.05);
     let all = seen.sum("profile_self_s", &[]);
     assert!(
