@@ -53,8 +53,9 @@ pub fn watch(
     if !rehearse(beside, from_ns, is_over) || !wait_until(from_ns, is_over) {
         return found.seen;
     }
-    beside.open_books();
+    // Its counter is read before the instruments, which take longer: it covers the window.
     let mut server = server.map(ServerGroup::of);
+    beside.open_books();
     found.began(Monotonic.now_ns().saturating_sub(from_ns), interval_ns);
     let mut end_ns = from_ns;
     loop {
@@ -65,13 +66,13 @@ pub fn watch(
         if !goes_on {
             break;
         }
-        beside.close_interval();
         found.add_server(server.as_mut());
+        beside.close_interval();
         let (cpu, seen) = (beside.take_complete(), beside.take_intervals());
         found.add(&cpu, seen, beside.take_series("", anchor));
     }
-    let cpu = beside.take();
     found.add_server(server.as_mut());
+    let cpu = beside.take();
     let ended_ms = Monotonic.now_ns().saturating_sub(from_ns) / 1_000_000;
     let mut seen = beside.take_instruments();
     for taken in std::mem::take(&mut seen.profiles) {
