@@ -161,8 +161,21 @@ impl Observed {
         *self.ends_ns.last().unwrap()
     }
 
-    fn length_s(&self) -> f64 {
-        (self.ended_ns() - self.began_ns()) as f64 * 1e-9
+    /// Least and most length: if some instruments began late, others may have begun with the phase.
+    fn lengths_s(&self) -> [f64; 2] {
+        [self.began_ns(), self.phase_ns()].map(|from_ns| (self.ended_ns() - from_ns) as f64 * 1e-9)
+    }
+
+    /// Beginning of the measured phase.
+    fn phase_ns(&self) -> u64 {
+        self.run.load.as_ref().unwrap().measured_from_ns
+    }
+
+    /// Least and most growth of a count over the observation.
+    fn growth(&self, truth: &Truth) -> [f64; 2] {
+        let [least, _] = truth.between(self.began_ns(), self.ended_ns());
+        let [_, most] = truth.between(self.phase_ns(), self.ended_ns());
+        [least, most]
     }
 
     /// Samples of a name of which the labels have all the parts.
@@ -335,19 +348,21 @@ fn root_every_instrument_of_an_observing_agent_tells_the_truth_or_why_not() {
     if group.is_some() {
         the_group_has_its_cpu_time(&seen, &of_all);
     }
-    let truth = |of: &Value, length_s: f64| of["wait_ns"].as_f64().unwrap() / length_s * seen.length_s();
+    let truth = |of: &Value, length_s: f64| {
+        seen.lengths_s().map(|seen_s| of["wait_ns"].as_f64().unwrap() / length_s * seen_s)
+    };
     let waits = seen.sum("ulocks_wait_ns_total", &["comm=known-futex"]);
-    assert_near("waits for the futex", waits, [truth(&of_futex, futex_s); 2], 0.15, 0.0);
+    assert_near("waits for the futex", waits, truth(&of_futex, futex_s), 0.15, 0.0);
     let waits = seen.sum("locks_wait_ns_total", &["pipe"]);
-    assert_near("waits for the pipe", waits, [truth(&of_pipe, pipe_s); 2], 0.2, 0.0);
+    assert_near("waits for the pipe", waits, truth(&of_pipe, pipe_s), 0.2, 0.0);
     let off = seen.sum("off_cpu_threads_s", &["comm=known-futex"]);
-    assert!(off * 1e9 >= 0.8 * truth(&of_futex, futex_s), "{off} s off the CPU");
-    let sent = sent.between(seen.began_ns(), seen.ended_ns());
+    assert!(off * 1e9 >= 0.8 * truth(&of_futex, futex_s)[0], "{off} s off the CPU");
+    let sent = seen.growth(&sent);
     assert_near("datagrams", seen.sum("nic_udp_in_datagrams", &[]), sent, 0.05, 50.0);
     assert!(seen.sum("nic_counts_rx_bytes", &["name=lo"]) >= 0.95 * sent[0] * 1_000.0);
     assert!(seen.sum("nic_tcp_in_segments", &[]) > 0.0, "the agents themselves use TCP");
     if fs::metadata(lab.path("written")).unwrap().dev() >> 8 != 0 {
-        let [least, _] = written.between(seen.began_ns(), seen.ended_ns());
+        let [least, _] = seen.growth(&written);
         let found = seen.sum("io_bytes", &["op=write"]);
         assert!(found >= 0.8 * least, "{found} of {least} bytes that were written");
     }
@@ -388,7 +403,7 @@ fn the_spinner_has_its_cpu_time(seen: &Observed, truth: &Truth) {
         }
     }
     assert!(tops * 2 > seen.ends_ns.len() - 1, "{tops} of {} intervals", seen.ends_ns.len() - 1);
-    let of_truth = truth.between(seen.began_ns(), seen.ended_ns());
+    let of_truth = seen.growth(truth);
     assert_near("profile", seen.sum("profile_threads_s", &["comm=known-spin"]), of_truth, 0.1, 0.05);
     let all = seen.sum("profile_self_s", &[]);
     assert!(
@@ -399,8 +414,7 @@ fn the_spinner_has_its_cpu_time(seen: &Observed, truth: &Truth) {
 
 /// Its counter is read at the beginning of the phase, also if the instruments begin late.
 fn the_group_has_its_cpu_time(seen: &Observed, truth: &Truth) {
-    let (anchor_ns, begin_ns) =
-        (seen.run.header.anchor.monotonic_ns, seen.run.load.as_ref().unwrap().measured_from_ns);
+    let (anchor_ns, begin_ns) = (seen.run.header.anchor.monotonic_ns, seen.phase_ns());
     let (mut before_ns, mut used_s) = (begin_ns, 0.0);
     for sample in seen.of("server_cpu_s_per_s", &["cgroup="]) {
         let at_ns = anchor_ns + sample.t_ms.cast_unsigned() * 1_000_000;
