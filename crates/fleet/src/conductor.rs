@@ -1,7 +1,9 @@
 //! The load as a whole: gathers agents, starts them together, watches them, and collects what they kept.
 
+mod beside;
 mod collect;
 mod gather;
+mod left;
 mod observers;
 pub(crate) mod office;
 mod play;

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use record::agents::FleetSettings;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::error::{FleetError, of_file};
-use crate::wire;
+use crate::wire::{self, Helpers};
 
 /// Time for the server to listen.
 const LISTENS_NS: u64 = 10_000_000_000;
@@ -26,22 +25,6 @@ pub struct Dev {
     agents: Vec<Child>,
     url: String,
     dir: tempfile::TempDir,
-}
-
-/// Agents that have no share of a load.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Helpers {
-    /// Number of agents that observe this machine.
-    pub observers: u32,
-    /// Whether an agent is a probe.
-    pub probe: bool,
-}
-
-impl Helpers {
-    /// Helpers that the settings name.
-    pub fn of(asked: &FleetSettings) -> Self {
-        Self { observers: asked.observers, probe: asked.probe_per_s.is_some() }
-    }
 }
 
 impl Dev {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::{self, Trip};
 use crate::received::Received;
-use crate::wire::{self, Addressed, Answer, Beat, End, Hello, Line, Start};
+use crate::wire::{self, Addressed, Answer, Beat, End, Hello, Line, Seen, Start};
 
 /// Lines that the plan of these checks allows.
 const LINES_MAX: u64 = 8;
@@ -24,6 +24,7 @@ pub fn messages(input: &[u8]) {
     again::<Addressed>(input);
     again::<Hello>(input);
     again::<Beat>(input);
+    again::<Seen>(input);
     if let Some(start) = again::<Start>(input) {
         let _ = archive::documents::settings(start.settings);
     }
@@ -78,14 +79,16 @@ mod tests {
     use super::*;
 
     /// Messages of each kind, and numbers at their ends.
-    const SAMPLES: [&str; 18] = [
+    const SAMPLES: [&str; 20] = [
         r#"{"epoch":"ab","order":"prepare","run":"r","words":["bakeoff","load"],"index":0,"of":2,"sha256":"00"}"#,
         r#"{"epoch":null,"order":"prepare","run":"r","words":[],"settings":{"target":"null:","settings":{}},"index":0,"of":2,"sha256":"00"}"#,
         r#"{"epoch":null,"order":"arm","run":"r","at_ns":18446744073709551615}"#,
         r#"{"epoch":null,"order":"read","run":"../r","file":"slices","offset":18446744073709551615}"#,
         r#"{"epoch":null,"order":"clock"}"#,
         r#"{"epoch":null,"order":"watch","run":"r-observed","lead_ns":18446744073709551615,"time_ns":18446744073709551615,"interval_ns":0}"#,
-        r#"{"epoch":null,"order":"prepare","run":"r","words":[],"index":0,"of":2,"weights":[0,4294967295],"accepts_loss":true,"sha256":"00"}"#,
+        r#"{"epoch":null,"order":"prepare","run":"r","words":[],"index":0,"of":2,"weights":[0,4294967295],"accepts_loss":true,"helpers":{"observers":1,"probe":true},"sha256":"00"}"#,
+        r#"{"number":{"t_ms":-1,"name":"cpu_busy_ratio","labels":"cpu=0","value":0.5}}"#,
+        r#"{"missing":{"part":"io","why":"no"}}"#,
         r#"{"epoch":null,"order":"taken","run":"r","owner":"a"}"#,
         r#"{"answer":"left","boot":"b","spools":[{"owner":"a","run":"r","bytes":1,"has_end":true}],"more":0}"#,
         r#"{"run":"r","agent":"a","host":"h","index":0,"of":2,"boot":"b","start_ns":1,"bound_ns":1,"monotonic_ns":1,"unix_ns":1,"is_recorded":false,"settings":{}}"#,

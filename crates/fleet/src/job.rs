@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use archive::documents::{self, SliceForm};
 use load::{Attachments, Event, Share, StartLine, Stop, StopLevel};
+use record::agents::Observation;
 use record::clock::WallAnchor;
 use record::load::{LoadSettings, Phase, Progress};
-use record::series::{HistogramSlice, Sample};
+use record::series::HistogramSlice;
 use tokio::sync::watch;
 
 use crate::meant::{Meant, ReadWords, Sender};
+use crate::received::MESSAGE_BYTES_MAX;
 use crate::spool::{Folder, SpoolWriter};
-use crate::wire::{self, Beat, Dealt, End, First, Line, Number, Plan, Seal, Shown, Start, Watch};
+use crate::wire::{self, Beat, Dealt, End, First, Line, Number, Plan, Seal, Seen, Shown, Start, Watch};
 
 /// Refusal of an agent without credentials.
 pub const ONLY_NULL: &str = "without credentials, an agent loads only null:, because any user of this machine could give the order: \
@@ -33,8 +35,8 @@ pub struct Window {
     pub interval: Duration,
 }
 
-/// Observes this machine in a window, or until a stop; times count in milliseconds from its beginning.
-pub type Observing = dyn Fn(&Window, &Stop) -> Result<Vec<Sample>, String> + Send + Sync;
+/// Observes this machine in a window, or until a stop.
+pub type Observing = dyn Fn(&Window, &Stop) -> Result<Observation, String> + Send + Sync;
 
 /// Longest load that any user of this machine may order: it keeps the agent busy and fills its disk.
 const OF_ANYONE_MAX: Duration = Duration::from_hours(1);
@@ -170,6 +172,7 @@ impl Job {
             of: dealt.of,
             weights: dealt.weights.clone(),
             accepts_loss: dealt.accepts_loss,
+            helpers: dealt.helpers,
             boot: wire::boot(),
             start_ns,
             bound_ns,
@@ -239,19 +242,51 @@ fn watched(
         until_ns: from_ns.saturating_add(order.time_ns),
         interval: Duration::from_nanos(order.interval_ns.max(INTERVAL_MIN_NS)),
     };
-    let mut lines = Vec::new();
-    for Sample { t_ms, name, labels, value, .. } in observe(&window, stop)? {
-        // JSON has no other numbers.
-        if value.is_finite() {
-            let (name, labels) = (name.to_string(), labels.to_string());
-            lines.extend(wire::bytes(&Number { t_ms, name, labels, value }));
-            lines.push(b'\n');
-        }
-    }
-    folder.write_observed(&lines).map_err(of_folder)?;
+    let seen = observe(&window, stop);
+    folder.write_observed(&lines(&seen)).map_err(of_folder)?;
     told.send_replace(Some(1));
     let end = End { slices: 0, bytes: 0, sha256: String::new(), first: None, load: serde_json::Value::Null };
-    folder.write_end(&end).map_err(of_folder)
+    folder.write_end(&end).map_err(of_folder)?;
+    seen.map(|_| ())
+}
+
+/// Bytes of an observation's file that are left for its last line.
+const LAST_BYTES: usize = 1 << 10;
+
+/// The file of an observation, or of its failure. It is no longer than what a conductor reads.
+fn lines(seen: &Result<Observation, String>) -> Vec<u8> {
+    let missing = |part: Option<&str>, why: &str| {
+        let part = part.map(str::to_owned);
+        line(&Seen::Missing { part, why: why.to_owned() })
+    };
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(why) => return missing(None, why),
+    };
+    let parts = seen.missing.iter().map(|(part, why)| missing(Some(part), &why.reason));
+    let mut lines: Vec<u8> = parts.flatten().collect();
+    let mut left_out = 0;
+    // JSON has no other numbers.
+    for sample in seen.numbers.iter().filter(|sample| sample.value.is_finite()) {
+        let (name, labels) = (sample.name.to_string(), sample.labels.to_string());
+        let number = line(&Seen::Number(Number { t_ms: sample.t_ms, name, labels, value: sample.value }));
+        if lines.len() + number.len() + LAST_BYTES > MESSAGE_BYTES_MAX {
+            left_out += 1;
+        } else {
+            lines.extend(number);
+        }
+    }
+    if left_out > 0 {
+        let why = format!("{left_out} numbers are left out: an observation has at most 64 MiB");
+        lines.extend(missing(Some(Observation::REST), &why));
+    }
+    lines
+}
+
+fn line(seen: &Seen) -> Vec<u8> {
+    let mut line = wire::bytes(seen);
+    line.push(b'\n');
+    line
 }
 
 /// The meaning of a plan on this machine, if it is what the conductor means, and the share.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use archive::documents::SliceForm;
 use load::Share;
-use record::agents::OnLoss;
+use record::agents::{FleetSettings, OnLoss};
 use record::load::LoadSettings;
 use record::replay::Logged;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use crate::meant::{Meant, Sent};
 
 /// Version of these messages, together with the program's: both must be equal.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
 pub(crate) const HELLO: &str = "bakeoff.hello";
 /// The name in place of an agent's for the conductor's own beats.
 pub(crate) const CONDUCTOR: &str = "conductor";
@@ -150,7 +150,20 @@ pub(crate) fn probed(run: &str) -> String {
     format!("{run}-probe")
 }
 
-/// A number that an observing agent measured: a line of its file.
+/// A line of an observing agent's file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Seen {
+    Number(Number),
+    /// A part of the observation that is missing; all of it, if it has no name.
+    Missing {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<String>,
+        why: String,
+    },
+}
+
+/// A number that an observing agent measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Number {
     /// Time since the beginning of the measured phase.
@@ -198,6 +211,9 @@ pub(crate) struct Plan {
     /// Whether a loss makes the run degraded, and not INVALID.
     #[serde(default)]
     pub(crate) accepts_loss: bool,
+    /// Agents beside the load.
+    #[serde(default)]
+    pub(crate) helpers: Helpers,
     /// Sum that [`Seal`] makes.
     pub(crate) sha256: String,
 }
@@ -205,7 +221,24 @@ pub(crate) struct Plan {
 impl Plan {
     /// The facts of the fleet that a plan and its seal have.
     pub(crate) fn dealt(&self) -> Dealt {
-        Dealt { of: self.of, weights: self.weights.clone(), accepts_loss: self.accepts_loss }
+        let (weights, helpers) = (self.weights.clone(), self.helpers);
+        Dealt { of: self.of, weights, accepts_loss: self.accepts_loss, helpers }
+    }
+}
+
+/// Agents that have no share of a load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Helpers {
+    /// Number of agents that observe their machines.
+    pub observers: u32,
+    /// Whether an agent is a probe.
+    pub probe: bool,
+}
+
+impl Helpers {
+    /// Helpers that the settings name.
+    pub fn of(asked: &FleetSettings) -> Self {
+        Self { observers: asked.observers, probe: asked.probe_per_s.is_some() }
     }
 }
 
@@ -216,16 +249,18 @@ pub(crate) struct Dealt {
     /// Weights of the shares; empty if they are equal.
     pub(crate) weights: Vec<u32>,
     pub(crate) accepts_loss: bool,
+    pub(crate) helpers: Helpers,
 }
 
 impl Dealt {
     /// - `weights`: one of each agent.
-    pub(crate) fn to(weights: &[u32], on_loss: OnLoss) -> Self {
+    pub(crate) fn to(weights: &[u32], asked: &FleetSettings) -> Self {
         let are_equal = weights.iter().all(|weight| *weight == weights[0]);
         Self {
             of: u32::try_from(weights.len()).expect("a fleet is small"),
             weights: if are_equal { Vec::new() } else { weights.to_vec() },
-            accepts_loss: on_loss == OnLoss::Degraded,
+            accepts_loss: asked.on_loss == OnLoss::Degraded,
+            helpers: Helpers::of(asked),
         }
     }
 
@@ -299,6 +334,8 @@ pub(crate) struct Start {
     pub(crate) weights: Vec<u32>,
     #[serde(default)]
     pub(crate) accepts_loss: bool,
+    #[serde(default)]
+    pub(crate) helpers: Helpers,
     pub(crate) boot: String,
     /// The ordered start, on the agent's clock.
     pub(crate) start_ns: u64,
@@ -358,7 +395,8 @@ pub(crate) struct First {
 
 impl Start {
     pub(crate) fn dealt(&self) -> Dealt {
-        Dealt { of: self.of, weights: self.weights.clone(), accepts_loss: self.accepts_loss }
+        let (weights, helpers) = (self.weights.clone(), self.helpers);
+        Dealt { of: self.of, weights, accepts_loss: self.accepts_loss, helpers }
     }
 }
 

@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use bakeoff_fleet::{self as fleet, Fleet, FleetError, Told, conduct};
 use load::{Event, Share, Stop};
-use record::agents::{FleetSettings, OnLoss, Watched};
-use record::clock::{Clock as _, Monotonic};
+use record::agents::{FleetSettings, Observation, OnLoss, Watched};
 use record::load::LoadRecord;
-use record::series::Sample;
+use record::missing::Missing;
 use record::verdict::Validity;
-use support::{Member, Nats, read, serve, words};
+use support::{Member, Nats, read, serve, window, words};
 
 /// Plays a load with the agents that are asked for; `on_interval` is called at each interval.
 fn play(
@@ -193,24 +192,6 @@ fn a_loss_that_is_accepted_makes_the_run_degraded_and_its_numbers_are_stated() {
     }
 }
 
-/// Observes in vain until its window ends: a number at each of its ends.
-#[expect(clippy::unnecessary_wraps, reason = "the form of every observation")]
-fn window(window: &fleet::Window, stop: &Stop) -> Result<Vec<Sample>, String> {
-    let end_ns = |at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns());
-    while end_ns(window.until_ns) > 0 && !stop.is_requested() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let sample = |t_ms: i64, value: f64| Sample {
-        t_ms,
-        host: "".into(),
-        name: "cpu_not_idle_ratio".into(),
-        labels: "cpu=1".into(),
-        value,
-    };
-    let length_ms = i64::try_from((window.until_ns - window.from_ns) / 1_000_000).unwrap();
-    Ok(vec![sample(0, 0.25), sample(length_ms, f64::NAN), sample(length_ms, 0.5)])
-}
-
 #[test]
 fn an_observing_agent_has_the_measured_phase_as_its_window_and_takes_no_share() {
     let Some(nats) = Nats::start_with_password() else { return };
@@ -224,12 +205,14 @@ fn an_observing_agent_has_the_measured_phase_as_its_window_and_takes_no_share() 
     .unwrap();
     assert_eq!((record.agents.len(), record.counts.planned), (2, 240));
     assert_eq!(told.len(), 1);
-    let Watched { agent, host, measured_from_ns, numbers } = &told[0];
+    let Watched { agent, host, measured_from_ns, seen } = &told[0];
     assert_eq!((agent.as_str(), host.as_str()), ("o1", "here"));
     assert!(*measured_from_ns > 0);
-    let numbers: Vec<(i64, f64)> = numbers.as_ref().unwrap().iter().map(|s| (s.t_ms, s.value)).collect();
+    let Observation { numbers, missing } = seen.as_ref().unwrap();
+    assert!(numbers.iter().all(|s| &*s.host == "here" && &*s.labels == "cpu=1"));
+    let numbers: Vec<(i64, f64)> = numbers.iter().map(|s| (s.t_ms, s.value)).collect();
     assert_eq!(numbers, [(0, 0.25), (600, 0.5)], "a value that is no number is left out");
-    assert!(told[0].numbers.as_ref().unwrap().iter().all(|s| &*s.host == "here" && &*s.labels == "cpu=1"));
+    assert_eq!((missing.len(), missing["power"].reason.as_str()), (1, "no zone"));
     assert!(observer.kept().is_empty(), "what was taken is removed");
     // It does not take part in a load, and the load says what lacks.
     let few = FleetSettings { observers: 2, ..FleetSettings::of(2) };
@@ -240,7 +223,7 @@ fn an_observing_agent_has_the_measured_phase_as_its_window_and_takes_no_share() 
     assert!(why.contains("2 of 3 agents are ready (o1 observes)"), "{why}");
 }
 
-fn fails(_: &fleet::Window, _: &Stop) -> Result<Vec<Sample>, String> {
+fn fails(_: &fleet::Window, _: &Stop) -> Result<Observation, String> {
     Err("no instruments".to_owned())
 }
 
@@ -249,7 +232,7 @@ fn fails(_: &fleet::Window, _: &Stop) -> Result<Vec<Sample>, String> {
 fn an_observer_that_fails_costs_its_numbers_and_not_the_load() {
     let Some(nats) = Nats::start_with_password() else { return };
     let _member = Member::start(nats.server(), "a1");
-    let _observer = Member::observing(nats.server(), "o1", &fails);
+    let observer = Member::observing(nats.server(), "o1", &fails);
     let asked = FleetSettings { observers: 1, ..FleetSettings::of(1) };
     let mut told = Vec::new();
     let record = play_and_tell(&nats, ("unwatched", "400 period 2 600 all"), &asked, &mut |watched| {
@@ -258,8 +241,8 @@ fn an_observer_that_fails_costs_its_numbers_and_not_the_load() {
     .unwrap();
     assert_eq!(record.counts.planned, 240);
     assert!(record.verdict.checks.iter().find(|check| check.name == "agents").unwrap().ok);
-    let why = told[0].numbers.as_ref().unwrap_err();
-    assert!(why.reason.contains("did not end its work"), "{why}");
+    assert_eq!(told[0].seen, Err(Missing::because("no instruments")));
+    assert!(observer.kept().is_empty(), "a failure that was told is removed");
 }
 
 #[test]

@@ -18,13 +18,13 @@ use bakeoff_fleet::{
     self as fleet, Fleet, FleetError, Incomplete, Recovered, Told, conduct, recover, survey,
 };
 use load::{Event, Stop};
-use record::agents::FleetSettings;
+use record::agents::{FleetSettings, Watched};
 use record::histogram::Histogram;
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 use record::verdict::Validity;
 use serde_json::Value;
-use support::{Member, Nats, read, runs_in, serve, words};
+use support::{Member, Nats, read, runs_in, serve, window, words};
 
 const RUN: &str = "run-of-a-dead-conductor";
 /// Longer than the collection waits for answers.
@@ -43,9 +43,14 @@ fn a_conductor_for_other_tests() {
     let server = fleet::Server::new(&url, None, None).unwrap();
     let stop = Stop::new();
     let words = words(LOAD);
+    let alone = FleetSettings::of(2);
+    let asked = match std::env::var("CONDUCTOR_HELPERS") {
+        Ok(_) => FleetSettings { observers: 1, probe_per_s: Some(20.0), ..alone },
+        Err(_) => alone,
+    };
     let fleet = Fleet {
         server: &server,
-        asked: FleetSettings::of(2),
+        asked,
         run: RUN.to_owned(),
         meant: read(&words).unwrap(),
         words,
@@ -260,4 +265,73 @@ fn without_credentials_an_agent_does_not_tell_of_its_spools() {
     };
     assert!(seen[0].left.as_ref().unwrap_err().contains("without credentials"), "{seen:?}");
     assert!(seen[0].clock.is_some());
+}
+
+/// Collects, and also returns what observers measured.
+fn collected_with_observers(
+    nats: &Nats,
+    incomplete: Incomplete,
+) -> Result<(Recovered, Vec<Watched>), FleetError> {
+    let mut watched = Vec::new();
+    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told| match told {
+        Told::Watched(of) => watched.push(Watched::clone(of)),
+        Told::Note(line) => eprintln!("collector: {line}"),
+        Told::Load(_) => {}
+    })?;
+    Ok((recovered, watched))
+}
+
+/// Nothing can be added to a run that is stored: the numbers of agents beside the load are collected with it,
+/// or the collection is refused.
+#[test]
+fn observers_and_the_probe_of_a_killed_conductor_are_collected_with_the_run() {
+    let Some(nats) = Nats::start_with_password() else { return };
+    let members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    let observer = Member::observing(nats.server(), "o1", &window);
+    let probe = Member::probing(nats.server(), "p1");
+    let url = nats.url();
+    let mut conductor =
+        again("a_conductor_for_other_tests", &[("CONDUCTOR_URL", &url), ("CONDUCTOR_HELPERS", "1")]);
+    let of = |member: &Member, id: &str| member.spool.path().join(id);
+    await_that(|| has_begun(&of(&members[0], "a1")) && has_begun(&of(&probe, "p1")));
+    conductor.kill().unwrap();
+    conductor.wait().unwrap();
+    let all = || members.iter().chain([&observer, &probe]);
+    await_that(|| members.iter().all(|member| member.kept()[0].join("end.json").exists()));
+    // The observer, which may be looking up names, is waited for too.
+    await_that(|| all().all(|member| member.kept()[0].join("end.json").exists()));
+    let (collected, watched) = loop {
+        match collected_with_observers(&nats, Incomplete::Refuse) {
+            Err(FleetError::Unfit(why)) if why.contains("still plays") => {}
+            found => break found.unwrap(),
+        }
+    };
+    let Recovered { record, spools, .. } = collected;
+    assert_eq!((record.counts.planned, record.agents.len()), (1_600, 2));
+    assert_eq!(failed(&record), [""; 0], "{:?}", record.verdict);
+    let Watched { agent, host, measured_from_ns, seen } = &watched[0];
+    assert_eq!((watched.len(), agent.as_str(), host.as_str()), (1, "o1", "here"));
+    assert_eq!(*measured_from_ns, record.measured_from_ns);
+    let seen = seen.as_ref().unwrap();
+    let numbers: Vec<(i64, f64)> = seen.numbers.iter().map(|s| (s.t_ms, s.value)).collect();
+    assert_eq!((numbers, seen.missing.len()), (vec![(0, 0.25), (4_000, 0.5)], 1));
+    let own = record.probe.as_ref().unwrap();
+    assert_eq!((own.agent.as_str(), own.per_s), ("p1", 20.0));
+    let own = own.record.as_ref().unwrap();
+    assert_eq!((own.counts.planned, own.response.as_ref().unwrap().merged().count()), (80, 80));
+    // Nothing is removed before the record is stored.
+    drop(spools);
+    assert!(all().all(|member| member.kept().len() == 1));
+
+    // The observer's machine is away: the run would lose its numbers.
+    drop(observer);
+    let refused = collected_with_observers(&nats, Incomplete::Refuse).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("1 of 1 observers") && refused.contains("--incomplete"), "{refused}");
+    let (Recovered { record, spools, .. }, watched) =
+        collected_with_observers(&nats, Incomplete::Accept).unwrap();
+    assert_eq!((failed(&record), watched.len()), (vec![], 1), "an observer has no part in the verdict");
+    let why = watched[0].seen.as_ref().unwrap_err();
+    assert!(why.reason.contains("no agent that answers has its spool"), "{why}");
+    spools.release();
+    assert!(members.iter().chain([&probe]).all(|member| member.kept().is_empty()));
 }

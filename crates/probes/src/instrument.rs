@@ -69,6 +69,11 @@ pub trait Instrument: fmt::Debug {
         Err(Missing::because("it is read only at the ends of intervals"))
     }
 
+    /// Whether [`Self::read`] yields the results, and not [`Self::hand_over_whole`].
+    fn is_of_intervals(&self) -> bool {
+        true
+    }
+
     /// Whether it can observe on this machine.
     ///
     /// # Errors

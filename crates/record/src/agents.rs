@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::counts::Counts;
-use crate::missing::Maybe;
+use crate::missing::{Maybe, Missing};
 use crate::series::Sample;
 
 /// Consequence of a lost part of a fleet's load.
@@ -55,7 +55,24 @@ impl FleetSettings {
     }
 }
 
-/// Numbers of an observing agent's machine during the measured phase of a load.
+/// Numbers of a machine over a window of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observation {
+    /// Numbers over time, in milliseconds since the beginning of the window.
+    pub numbers: Vec<Sample>,
+    /// Parts that are missing, with the reason: instruments by name, or [`Observation::START`] and
+    /// [`Observation::REST`].
+    pub missing: BTreeMap<String, Missing>,
+}
+
+impl Observation {
+    /// The beginning of the window, if the instruments began late.
+    pub const START: &str = "start";
+    /// Numbers beyond the largest size of an observation.
+    pub const REST: &str = "rest";
+}
+
+/// Observation of an agent's machine during the measured phase of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
     /// Name of the agent.
@@ -64,8 +81,25 @@ pub struct Watched {
     pub host: String,
     /// Begin of the measured phase on this machine's clock.
     pub measured_from_ns: u64,
-    /// Numbers over time, in milliseconds since the beginning of the measured phase.
-    pub numbers: Maybe<Vec<Sample>>,
+    /// Observation of the measured phase.
+    pub seen: Maybe<Observation>,
+}
+
+/// First word of the names of an observing agent's missing parts in a run.
+const OBSERVER: &str = "observer ";
+
+/// Whether a name of something missing in a run is that of an observing agent, or of a part of its
+/// observation.
+pub fn is_of_observer(name: &str) -> bool {
+    name.starts_with(OBSERVER)
+}
+
+impl Watched {
+    /// Name of the whole observation, or of a part of it, among what is missing in a run.
+    pub fn name_of(&self, part: Option<&str>) -> String {
+        let part = part.map_or_else(String::new, |part| format!(": {part}"));
+        format!("{OBSERVER}{} on {}{part}", self.agent, self.host)
+    }
 }
 
 /// Longest name and longest value of a label.

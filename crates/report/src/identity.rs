@@ -10,9 +10,12 @@ use record::bakeoff::Bakeoff;
 use record::environment::Environment;
 use record::missing::Missing;
 use record::run::Run;
+use record::series::SharedText;
 
 /// Facts of an environment that name the machine.
 const FACTS: [&str; 3] = ["host.name", "kernel.cmdline", "import.host"];
+/// The word for the machine of a run on a page without its name.
+pub(crate) const OWN_HOST: &str = "host";
 const LEFT_OUT: &str = "left out; report --identify shows it";
 /// Directories that hold users' homes, plain and percent-encoded.
 const HOMES: [&str; 4] = ["/home/", "/Users/", "%2Fhome%2F", "%2fhome%2f"];
@@ -53,6 +56,13 @@ impl Hidden {
     /// Removes names of the machine from a run.
     pub fn in_run(run: &mut Run) -> Self {
         let mut hidden = Self::default();
+        // Its series stay different from those of other machines.
+        if let Some(own) = run.environment.fact("host.name").map(str::to_owned) {
+            let word = SharedText::from(OWN_HOST);
+            for sample in run.series.iter_mut().filter(|sample| sample.host == *own) {
+                sample.host = word.clone();
+            }
+        }
         hidden.take(&mut run.environment);
         LEFT_OUT.clone_into(&mut run.header.command);
         hidden

@@ -56,8 +56,9 @@ impl Beside {
         Self { others: kinds.iter().map(|kind| (kind.open)()).collect(), names, ..self }
     }
 
-    /// Variant of [`Self::with`] for trials: instruments tell the tasks of a server from others if they can.
-    pub(crate) fn with_server(self, kinds: &[Kind]) -> Self {
+    /// Variant of [`Self::with`]: instruments tell the tasks of a server from others if they can.
+    #[must_use]
+    pub fn with_server(self, kinds: &[Kind]) -> Self {
         let open = |kind: &Kind| kind.open_for_server.unwrap_or(kind.open)();
         let names = kinds.iter().map(|kind| kind.name).collect();
         Self { others: kinds.iter().map(open).collect(), names, ..self }
@@ -69,7 +70,7 @@ impl Beside {
     }
 
     /// Names the control group of the server, from the next measured phase on.
-    pub(crate) fn follow_server(&mut self, group: Option<&Cgroup>) {
+    pub fn follow_server(&mut self, group: Option<&Cgroup>) {
         self.others.iter_mut().for_each(|other| other.follow_server(group));
     }
 
@@ -81,6 +82,29 @@ impl Beside {
     /// Returns each instrument's name, and the reason if it cannot observe here.
     pub(crate) fn abilities(&self) -> Vec<(&'static str, Maybe<()>)> {
         self.names.iter().copied().zip(self.others.iter().map(|other| other.is_able())).collect()
+    }
+
+    /// Returns the reasons why the CPUs are not watched by the best method; `None` if they are.
+    pub(crate) fn lacks_of_cpu(&self) -> Option<String> {
+        let notes = self.probe.as_ref().map(CpuProbe::notes).filter(|notes| !notes.is_empty());
+        notes.map(|notes| notes.join("; "))
+    }
+
+    /// Reads the instruments of intervals once before a measured phase, so the names that they look up for
+    /// the first time delay no interval of it.
+    ///
+    /// - `meanwhile`: waits; the readings are of this time.
+    pub(crate) fn rehearse(&mut self, meanwhile: impl FnOnce()) {
+        let mut of_intervals: Vec<_> =
+            self.others.iter_mut().filter(|other| other.is_of_intervals()).collect();
+        for other in &mut of_intervals {
+            other.start();
+        }
+        meanwhile();
+        for other in &mut of_intervals {
+            drop(other.read());
+        }
+        self.take_intervals();
     }
 
     /// Returns notes on data that is missing and how to get it; at the end, also on data that was lost.

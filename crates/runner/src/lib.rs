@@ -78,7 +78,7 @@ pub use machine::holder_of_machine;
 pub use options::{Foreign, Options};
 pub use preflight::{Finding, Severity, preflight};
 pub use rounds::{archived_plan, experiment};
-pub use spooled::Spooled;
+pub use spooled::{Spooled, add_watched};
 pub use watching::watch;
 
 /// Progress of a bake-off.

@@ -32,26 +32,9 @@ impl<'a> Spooled<'a> {
         Self { beside, spool, host, anchor, missing: BTreeMap::new() }
     }
 
-    /// Adds what an agent measured on its machine, or the reason that it is missing.
+    /// Adds what an agent measured on its machine, and the reasons for what is missing.
     pub fn add_watched(&mut self, watched: &Watched) {
-        let Watched { agent, host, measured_from_ns, numbers } = watched;
-        match numbers {
-            Err(why) => {
-                self.missing.insert(format!("observer {agent} on {host}"), why.clone());
-            }
-            Ok(samples) => {
-                // What this process measures on the same machine is another series.
-                let host = if host == self.host { format!("{host} ({agent})") } else { host.clone() };
-                let host = SharedText::from(host);
-                let ns = i128::from(*measured_from_ns) - i128::from(self.anchor.monotonic_ns);
-                let from_ms = i64::try_from(ns / 1_000_000).unwrap_or(i64::MAX);
-                self.spool.add_samples(samples.iter().map(|sample| Sample {
-                    t_ms: sample.t_ms.saturating_add(from_ms),
-                    host: host.clone(),
-                    ..sample.clone()
-                }));
-            }
-        }
+        add_watched((&mut self.spool, &mut self.missing), watched, self.host, self.anchor);
     }
 
     /// Variant of [`Self::end`] that adds the observing agents without numbers to `missing`.
@@ -79,4 +62,35 @@ impl<'a> Spooled<'a> {
         spool.add_samples(beside.take_series(host, anchor));
         spool
     }
+}
+
+/// Adds what an agent measured on its machine to a run, and to what is missing the reasons for that.
+///
+/// - `host`: the machine of this process.
+/// - `anchor`: time origin of the series.
+pub fn add_watched(
+    (spool, missing): (&mut Spool, &mut BTreeMap<String, Missing>),
+    watched: &Watched,
+    host: &str,
+    anchor: WallAnchor,
+) {
+    let Watched { host: observed, agent, measured_from_ns, seen } = watched;
+    let seen = match seen {
+        Err(why) => {
+            missing.insert(watched.name_of(None), why.clone());
+            return;
+        }
+        Ok(seen) => seen,
+    };
+    missing.extend(seen.missing.iter().map(|(part, why)| (watched.name_of(Some(part)), why.clone())));
+    // What this process measures on the same machine is another series.
+    let name = if observed == host { format!("{host} ({agent})") } else { observed.clone() };
+    let name = SharedText::from(name);
+    let ns = i128::from(*measured_from_ns) - i128::from(anchor.monotonic_ns);
+    let from_ms = i64::try_from(ns / 1_000_000).unwrap_or(i64::MAX);
+    spool.add_samples(seen.numbers.iter().map(|sample| Sample {
+        t_ms: sample.t_ms.saturating_add(from_ms),
+        host: name.clone(),
+        ..sample.clone()
+    }));
 }

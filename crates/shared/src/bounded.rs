@@ -39,7 +39,10 @@ impl HttpService for BoundedService {
         Self: 'call,
     {
         Box::pin(async move {
-            let is_list = request.uri().query().is_some_and(|query| query.contains("list-type="));
+            // A list of objects in S3 and in Azure, and Azure's answer to several deletions.
+            let lists = ["list-type=", "comp=list", "comp=batch"];
+            let is_list =
+                request.uri().query().is_some_and(|query| lists.iter().any(|part| query.contains(part)));
             let (head, body) = self.0.execute(request).await?.into_parts();
             let most = match (head.status.is_success(), is_list) {
                 // Content has a length that the store compares; it is not collected.

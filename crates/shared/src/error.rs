@@ -49,6 +49,14 @@ pub enum SharedError {
     /// The store refuses.
     #[error("cannot use the object store")]
     Store(#[from] object_store::Error),
+    /// The store refuses, and the environment has no credentials.
+    #[error("cannot use the object store; the environment has no credentials for it ({variables})")]
+    NoCredentials {
+        /// Variables that may have them.
+        variables: &'static str,
+        /// Error of the store.
+        source: object_store::Error,
+    },
     /// The folder of the store refuses.
     #[error("cannot use {} of the store", path.display())]
     Folder {
@@ -78,7 +86,7 @@ impl SharedError {
         match self {
             Self::Wrong { .. } | Self::Store(object_store::Error::NotFound { .. }) => Extent::Run,
             Self::Folder { source, .. } if is_of_the_disk(source) => Extent::Everything,
-            Self::Store(_) | Self::Folder { .. } => Extent::Store,
+            Self::Store(_) | Self::NoCredentials { .. } | Self::Folder { .. } => Extent::Store,
             Self::Archive(error) if is_of_one_run(error) => Extent::Run,
             Self::Index(error) if is_of_a_value(error) => Extent::Run,
             _ => Extent::Everything,

@@ -31,9 +31,21 @@ pub(crate) struct IndexPlace {
 pub(crate) enum StorePlace {
     /// Existing folder.
     Folder(PathBuf),
-    /// Bucket and prefix.
-    S3 { bucket: String, prefix: String },
+    /// Bucket and prefix; Azure calls its buckets containers.
+    Bucket { provider: Provider, bucket: String, prefix: String },
 }
+
+/// Kind of object store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Provider {
+    /// Amazon's, and those with its interface.
+    S3,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+/// Forms of a store, for errors.
+const STORES: &str = "s3://BUCKET/PREFIX, az://CONTAINER/PREFIX and file:///FOLDER exist";
 
 impl Location {
     /// Whether `text` names a shared archive rather than a folder.
@@ -50,10 +62,12 @@ impl Location {
     pub fn parse(text: &str) -> Result<Self, SharedError> {
         let wrong = |what: &str| SharedError::Location(what.to_owned());
         if !Self::is_meant(text) {
-            return Err(wrong("expected postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,file:///FOLDER"));
+            return Err(wrong(
+                "expected postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,az://CONTAINER/PREFIX or ...,file:///FOLDER",
+            ));
         }
         let (index, store) = text.split_once(',').ok_or_else(|| {
-            wrong("the location lacks its store: postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,file:///FOLDER")
+            wrong("the location lacks its store: postgres://USER@HOST/DB,s3://BUCKET/PREFIX or ...,az://CONTAINER/PREFIX or ...,file:///FOLDER")
         })?;
         Ok(Self { index: index_place(index)?, store: store_place(store)?, text: text.to_owned() })
     }
@@ -130,14 +144,23 @@ fn store_place(text: &str) -> Result<StorePlace, SharedError> {
         }
         return Ok(StorePlace::Folder(PathBuf::from(folder)));
     }
-    if ["gs://", "gcs://", "az://", "azure://", "abfs://", "abfss://"].iter().any(|s| text.starts_with(s)) {
+    if ["gs://", "gcs://"].iter().any(|scheme| text.starts_with(scheme)) {
         return wrong(
-            "stores of Google and Azure are not supported: use s3://BUCKET/PREFIX with AWS_ENDPOINT_URL and an S3 \
-             interface (Google has one), or file:///FOLDER",
+            "Google's own interface is not supported: use its S3 interface, s3://BUCKET/PREFIX with AWS_ENDPOINT_URL",
         );
     }
-    let Some(rest) = text.strip_prefix("s3://") else {
-        return wrong("unknown store: s3://BUCKET/PREFIX and file:///FOLDER exist");
+    if ["azure://", "abfs://", "abfss://", "wasb://", "wasbs://"]
+        .iter()
+        .any(|scheme| text.starts_with(scheme))
+    {
+        return wrong(
+            "a store of Azure is az://CONTAINER/PREFIX, with its account in AZURE_STORAGE_ACCOUNT_NAME",
+        );
+    }
+    let schemes = [("s3://", Provider::S3), ("az://", Provider::Azure)];
+    let found = schemes.iter().find_map(|(scheme, of)| Some((text.strip_prefix(scheme)?, *of)));
+    let Some((rest, provider)) = found else {
+        return wrong(&format!("unknown store: {STORES}"));
     };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
@@ -145,7 +168,8 @@ fn store_place(text: &str) -> Result<StorePlace, SharedError> {
     if bucket.is_empty() || !is_plain(bucket) || !is_plain(prefix) {
         return wrong("the bucket and prefix of a store consist of letters, digits, `.`, `-`, `_` and `/`");
     }
-    Ok(StorePlace::S3 { bucket: bucket.to_owned(), prefix: prefix.trim_matches('/').to_owned() })
+    let (bucket, prefix) = (bucket.to_owned(), prefix.trim_matches('/').to_owned());
+    Ok(StorePlace::Bucket { provider, bucket, prefix })
 }
 
 #[cfg(test)]
@@ -193,15 +217,21 @@ mod tests {
         let store =
             |text: &str| Location::parse(&format!("postgres://a@localhost/x,{text}")).map(|l| l.store);
         assert_eq!(store("file:///srv/a").unwrap(), StorePlace::Folder("/srv/a".into()));
-        let s3 = |bucket: &str, prefix: &str| StorePlace::S3 { bucket: bucket.into(), prefix: prefix.into() };
-        assert_eq!(store("s3://lab").unwrap(), s3("lab", ""));
-        assert_eq!(store("s3://lab/a/b/").unwrap(), s3("lab", "a/b"));
-        for text in ["file://srv", "s3://", "s3:///x", "s3://lab/../x", "s3://lab/a b", "ftp://x/y", ""] {
+        for (scheme, provider) in [("s3", Provider::S3), ("az", Provider::Azure)] {
+            let of = |bucket: &str, prefix: &str| StorePlace::Bucket {
+                provider,
+                bucket: bucket.into(),
+                prefix: prefix.into(),
+            };
+            assert_eq!(store(&format!("{scheme}://lab")).unwrap(), of("lab", ""));
+            assert_eq!(store(&format!("{scheme}://lab/a/b/")).unwrap(), of("lab", "a/b"));
+        }
+        for text in ["file://srv", "s3://", "az:///x", "s3://lab/../x", "az://lab/a b", "ftp://x/y", ""] {
             assert!(store(text).is_err(), "{text}");
         }
-        for text in ["gs://lab/x", "az://lab/x", "abfss://lab@host/x"] {
+        for (text, said) in [("gs://lab/x", "S3 interface"), ("abfss://lab@host/x", "az://CONTAINER")] {
             let error = store(text).unwrap_err().to_string();
-            assert!(error.contains("not supported") && !error.contains('\n'), "{text}: {error}");
+            assert!(error.contains(said) && !error.contains('\n'), "{text}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files: `<prefix>/runs/<id>/<file>` in a folder or an S3 bucket.
+//! The files: `<prefix>/runs/<id>/<file>` in a folder or a bucket.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -31,7 +31,9 @@ impl Store {
     pub(crate) fn open(place: &StorePlace) -> Result<Self, SharedError> {
         Ok(match place {
             StorePlace::Folder(folder) => Self::Folder(Folder::open(folder)?),
-            StorePlace::S3 { bucket, prefix } => Self::Bucket(Bucket::open(bucket, prefix)?),
+            StorePlace::Bucket { provider, bucket, prefix } => {
+                Self::Bucket(Bucket::open(*provider, bucket, prefix)?)
+            }
         })
     }
 

@@ -16,8 +16,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use fleet::{Agent, FleetError, Observing, ReadWords, Server, Window};
 use load::Stop;
+use probes::cgroups::Cgroup;
 use probes::observe::{KINDS, Kind, named};
-use record::series::Sample;
+use record::agents::Observation;
 use runner::Beside;
 
 use crate::exit::Exit;
@@ -50,9 +51,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "load", value_parser = ["load", "observe", "probe"])]
     role: String,
 
-    /// With --role observe: instruments, separated by commas
+    /// With --role observe: instruments, separated by commas, besides the CPUs
     #[arg(long, value_name = "WHAT", default_value = "all", value_parser = instruments)]
     observe: Kinds,
+
+    /// With --role observe: control group of the server. Its CPU time, and its part of the time spent
+    /// spinning for kernel locks, are in the run, and profiles are of its threads [default: of all threads]
+    #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
+    cgroup: Option<Cgroup>,
 
     /// Label of this agent, by which `--place` and `place` in a plan choose; `host` is the host's name
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = agent_label)]
@@ -101,7 +107,14 @@ pub(crate) fn run(args: &Args, read: &'static ReadWords) -> anyhow::Result<Exit>
     };
     signals::stop_on_interrupt()?;
     // Its thread keeps the rights that instruments need.
-    let observe = if args.role == "observe" { Some(observing(&args.observe)?) } else { None };
+    let observe = if args.role == "observe" {
+        Some(observing(&args.observe.0, args.cgroup.clone())?)
+    } else {
+        if args.cgroup.is_some() {
+            return Err(Exit::Usage.with("--cgroup is for an agent that observes: give --role observe"));
+        }
+        None
+    };
     confine::after_setup_of_load();
     if args.until_eof {
         std::thread::Builder::new().name("eof".into()).spawn(|| {
@@ -138,21 +151,24 @@ fn instruments(text: &str) -> Result<Kinds, String> {
 }
 
 /// A window to observe, with the place for its numbers.
-type Watch = (Window, Arc<AtomicBool>, SyncSender<Vec<Sample>>);
+type Watch = (Window, Arc<AtomicBool>, SyncSender<Observation>);
 
 /// Opens the instruments on a thread, which observes the windows that it is given.
-fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
+///
+/// - `server`: control group of the server on this machine.
+fn observing(kinds: &[Kind], server: Option<Cgroup>) -> anyhow::Result<&'static Observing> {
     let ((sender, windows), (opened, is_open)) = (sync_channel::<Watch>(1), sync_channel::<()>(1));
-    // Profiles are no numbers over time, and their names take long to find.
-    let is_of_numbers = |kind: &&Kind| !["profile", "off-cpu"].contains(&kind.name);
-    let kinds: Vec<Kind> = observed.0.iter().filter(is_of_numbers).copied().collect();
+    let kinds = kinds.to_vec();
     let body = move || {
-        let mut beside = Beside::new(true).with(&kinds);
+        let beside = Beside::new(true);
+        let mut beside = if server.is_some() { beside.with_server(&kinds) } else { beside.with(&kinds) };
+        beside.follow_server(server.as_ref());
         let _ = opened.send(());
         for (Window { from_ns, until_ns, interval }, is_over, place) in windows {
             let is_over = || is_over.load(Ordering::Relaxed);
             // The agent no longer waits if it ends.
-            let _ = place.send(runner::watch(&mut beside, (from_ns, until_ns), interval, &is_over));
+            let of = (&mut beside, server.as_ref());
+            let _ = place.send(runner::watch(of, (from_ns, until_ns), interval, &is_over));
         }
     };
     std::thread::Builder::new().name("instruments".into()).spawn(body)?;
@@ -166,10 +182,12 @@ fn observing(observed: &Kinds) -> anyhow::Result<&'static Observing> {
         sent.map_err(|_| gone())?;
         loop {
             match numbers.recv_timeout(LOOK) {
-                Ok(numbers) if numbers.is_empty() && !stop.is_requested() => {
-                    return Err("the instruments have no number of the measured phase".to_owned());
+                Ok(seen) if seen.numbers.is_empty() && !stop.is_requested() => {
+                    let late = seen.missing.get(Observation::START);
+                    let late = late.map_or_else(String::new, |why| format!(": {why}"));
+                    return Err(format!("there is no number of the measured phase{late}"));
                 }
-                Ok(numbers) => return Ok(numbers),
+                Ok(seen) => return Ok(seen),
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
                 Err(RecvTimeoutError::Timeout) => is_over.store(stop.is_requested(), Ordering::Relaxed),
             }

@@ -18,8 +18,8 @@ use crate::screen::Screen;
 /// Copy runs to and from an archive that many machines share
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-TO and FROM are INDEX,STORE: postgres://USER@HOST/DB,s3://BUCKET/PREFIX or postgres://USER@HOST/DB,file:///FOLDER.
-Passwords: $PGPASSWORD, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, each the value or {file:PATH}.
+TO and FROM are INDEX,STORE: postgres://USER@HOST/DB, a comma, and s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER.
+Passwords: $PGPASSWORD, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, $AZURE_STORAGE_ACCOUNT_KEY, each the value or {file:PATH}.
 To complete an interrupted copy, run the same command again.")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -1,4 +1,6 @@
-//! Servers of a shared archive: PostgreSQL, and one for S3.
+//! Servers of a shared archive: PostgreSQL, and one each for S3 and Azure.
+
+pub(crate) mod azurite;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};

@@ -1,5 +1,6 @@
 //! Truths of the shared archive that are less kind: wrong pairs, bad files, hostile servers, other processes.
 
+mod azure;
 mod bounds;
 mod faults;
 mod own;

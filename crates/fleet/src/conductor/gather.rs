@@ -156,6 +156,7 @@ impl Conductor<'_> {
                     of: dealt.of,
                     weights: dealt.weights.clone(),
                     accepts_loss: dealt.accepts_loss,
+                    helpers: dealt.helpers,
                     sha256: seal.of(*index),
                 };
                 self.command(&self.members[*index as usize].hello, Order::Prepare(plan))

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use record::agents::Watched;
+use record::agents::{Observation, Watched};
 use record::clock::{Clock as _, Monotonic};
 use record::missing::{Maybe, Missing};
-use record::series::Sample;
+use record::series::{Sample, SharedText};
 
 use super::office::{self, Conductor, Helper, Tell, Told};
 use crate::error::FleetError;
-use crate::wire::{self, Hello, Number, Order, SpoolFile, Watch};
+use crate::wire::{self, Hello, Number, Order, Seen, SpoolFile, Watch};
+
+/// Attempts to find the end of an observation: a profile's functions get their names after the load.
+const OBSERVER_TRIES: u32 = 240;
 
 /// Whether an agent can observe its machine now.
 pub(super) fn observes(hello: &Hello) -> bool {
@@ -25,6 +28,7 @@ impl Conductor<'_> {
         let helper = |hello: &Hello| Helper {
             hello: hello.clone(),
             run: run.clone(),
+            owner: None,
             before: None,
             is_collected: false,
         };
@@ -71,32 +75,54 @@ impl Conductor<'_> {
     /// Hands over what the observers measured.
     pub(super) async fn collect_observers(&mut self, measured_from_ns: u64, tell: Tell<'_>) {
         for index in 0..self.observers.len() {
-            let numbers = self.numbers_of(&self.observers[index]).await;
-            self.observers[index].is_collected = numbers.is_ok();
+            let observer = &self.observers[index];
+            let bytes = match self.end_of(observer, OBSERVER_TRIES).await {
+                Ok(_) => self.file_of(observer, SpoolFile::Observed).await,
+                Err(missing) => Err(missing),
+            };
+            self.observers[index].is_collected = bytes.is_ok();
             let Hello { agent, host, .. } = self.observers[index].hello.clone();
-            if let Err(missing) = &numbers {
-                let reason = &missing.reason;
-                tell(&Told::Note(format!("the numbers of observer {agent} on {host} are missing: {reason}")));
-            }
-            tell(&Told::Watched(&Watched { agent, host, measured_from_ns, numbers }));
+            let others = self.observers.iter().map(|observer| observer.hello.host.as_str());
+            let host = machine(&host, &agent, others);
+            let seen = bytes.and_then(|bytes| observation(&bytes, &host));
+            tell_of(&Watched { agent, host, measured_from_ns, seen }, tell);
         }
-    }
-
-    async fn numbers_of(&self, observer: &Helper) -> Maybe<Vec<Sample>> {
-        self.end_of(observer).await?;
-        let bytes = self.file_of(observer, SpoolFile::Observed).await?;
-        let found = numbers(&bytes, &observer.hello.host);
-        found.ok_or_else(|| Missing::because("its numbers cannot be read"))
     }
 }
 
-/// The numbers in an observer's file.
-fn numbers(bytes: &[u8], host: &str) -> Option<Vec<Sample>> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines
-        .map(|line| {
-            let Number { t_ms, name, labels, value } = serde_json::from_slice(line).ok()?;
-            Some(Sample { t_ms, host: host.into(), name: name.into(), labels: labels.into(), value })
-        })
-        .collect()
+/// The machine of an agent, by a name that tells its numbers from those of another agent there.
+pub(super) fn machine<'a>(host: &str, agent: &str, hosts: impl Iterator<Item = &'a str>) -> String {
+    let is_shared = hosts.filter(|other| *other == host).count() > 1;
+    if is_shared { format!("{host} ({agent})") } else { host.to_owned() }
+}
+
+/// Hands over an observation, and tells what is missing.
+pub(super) fn tell_of(watched: &Watched, tell: Tell<'_>) {
+    match &watched.seen {
+        Err(why) => tell(&Told::Note(format!("{}: its numbers are missing: {why}", watched.name_of(None)))),
+        Ok(seen) => seen.missing.iter().for_each(|(part, why)| {
+            tell(&Told::Note(format!("{}: {why}", watched.name_of(Some(part)))));
+        }),
+    }
+    tell(&Told::Watched(watched));
+}
+
+/// The observation in an observer's file.
+pub(super) fn observation(bytes: &[u8], host: &str) -> Maybe<Observation> {
+    let mut found = Observation::default();
+    let host = SharedText::from(host);
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(Seen::Number(Number { t_ms, name, labels, value })) => {
+                let (name, labels) = (name.into(), labels.into());
+                found.numbers.push(Sample { t_ms, host: host.clone(), name, labels, value });
+            }
+            Ok(Seen::Missing { part: Some(part), why }) => {
+                found.missing.insert(part, Missing::because(why));
+            }
+            Ok(Seen::Missing { part: None, why }) => return Err(Missing::because(why)),
+            Err(_) => return Err(Missing::because("its numbers cannot be read")),
+        }
+    }
+    Ok(found)
 }

@@ -22,10 +22,8 @@ use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order, SpoolFile};
 const ANSWER: Duration = Duration::from_secs(2);
 /// Attempts to stop an agent.
 const STOP_TRIES: u32 = 2;
-/// Attempts to find the end of a helper's work, and those that an order without an answer costs: it has
-/// waited as long.
-const HELPER_TRIES: u32 = 40;
-const NO_ANSWER_COSTS: u32 = 8;
+/// Share of the attempts to find the end of a helper's work that an order without an answer costs.
+const NO_ANSWER_COSTS: u32 = 5;
 const HELPER_AGAIN: Duration = Duration::from_millis(250);
 /// After the last answer to a hello, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
@@ -86,6 +84,8 @@ pub(super) struct Member {
 pub(super) struct Helper {
     pub(super) hello: Hello,
     pub(super) run: String,
+    /// The agent that left its spool, if another one answers for it.
+    pub(super) owner: Option<String>,
     pub(super) before: Option<Offset>,
     pub(super) is_collected: bool,
 }
@@ -150,8 +150,8 @@ pub struct Spools {
     run: String,
     /// Agents of which everything has arrived: the one to ask, and the owner of the spool if it is another.
     complete: Vec<(String, Option<String>)>,
-    /// Agents beside the load that have sent their work, with its name.
-    helpers: Vec<(String, String)>,
+    /// Agents beside the load that have sent their work, with its name, and the owner as above.
+    helpers: Vec<(String, String, Option<String>)>,
 }
 
 impl std::fmt::Debug for Spools {
@@ -165,7 +165,9 @@ impl Spools {
         let complete = conductor.members.iter().filter(|member| member.received.is_complete());
         let complete = complete.map(Member::asked).collect();
         let helpers = conductor.helpers().filter(|helper| helper.is_collected);
-        let helpers = helpers.map(|helper| (helper.hello.agent.clone(), helper.run.clone())).collect();
+        let helpers = helpers
+            .map(|helper| (helper.hello.agent.clone(), helper.run.clone(), helper.owner.clone()))
+            .collect();
         Self { runtime, helpers, run: conductor.fleet.run.clone(), client: conductor.client, complete }
     }
 
@@ -173,14 +175,15 @@ impl Spools {
     pub fn release(self) {
         let Self { runtime, client, run, complete, helpers } = self;
         runtime.block_on(async {
-            // One that does not answer keeps its files, and tells of them when it starts again.
-            let taken = complete.iter().map(|(agent, owner)| {
+            // One that does not answer keeps its files, and tells of them when it starts again. If this
+            // process is killed here, the shares still lead a collection to the run.
+            let taken = helpers.iter().map(|(agent, run, owner)| {
                 let order = Order::Taken { run: run.clone(), owner: owner.clone() };
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;
-            let taken = helpers.iter().map(|(agent, run)| {
-                let order = Order::Taken { run: run.clone(), owner: None };
+            let taken = complete.iter().map(|(agent, owner)| {
+                let order = Order::Taken { run: run.clone(), owner: owner.clone() };
                 ask_bytes(&client, agent, None, order)
             });
             join_all(taken).await;
@@ -282,7 +285,7 @@ impl Conductor<'_> {
     /// The shares of the members.
     pub(super) fn dealt(&self) -> Dealt {
         let weights: Vec<u32> = self.members.iter().map(|member| member.hello.weight).collect();
-        Dealt::to(&weights, self.fleet.asked.on_loss)
+        Dealt::to(&weights, &self.fleet.asked)
     }
 
     /// The agents that work beside the load.
@@ -309,13 +312,13 @@ impl Conductor<'_> {
     }
 
     /// The end of a helper's work; the reason if it does not come.
-    pub(super) async fn end_of(&self, helper: &Helper) -> Maybe<Vec<u8>> {
-        let mut tries_left = HELPER_TRIES;
+    pub(super) async fn end_of(&self, helper: &Helper, tries: u32) -> Maybe<Vec<u8>> {
+        let mut tries_left = tries;
         loop {
             match self.part_of(helper, SpoolFile::End, 0).await {
                 Some(bytes) if !bytes.is_empty() => return self.file_of(helper, SpoolFile::End).await,
                 found => {
-                    let costs = if found.is_none() { NO_ANSWER_COSTS } else { 1 };
+                    let costs = if found.is_none() { tries.div_ceil(NO_ANSWER_COSTS) } else { 1 };
                     tries_left = tries_left.saturating_sub(costs);
                 }
             }

@@ -14,10 +14,12 @@ use super::office::{self, Conductor, Helper, Tell, Told};
 use crate::error::FleetError;
 use crate::meant::{Meant, Sent};
 use crate::received::{self, Received};
-use crate::wire::{self, Beat, Dealt, Hello, Order, Plan, Seal};
+use crate::wire::{self, Beat, Dealt, Hello, Helpers, Order, Plan, Seal};
 
 /// Time in which a probe has to connect.
 const READY_NS: u64 = 20_000_000_000;
+/// Attempts to find the end of its load.
+const END_TRIES: u32 = 40;
 /// Separates the random rows of a probe from those of the load.
 const SEED: u64 = 0x5eed_0f70_be00_0000;
 
@@ -36,7 +38,8 @@ impl Conductor<'_> {
             let text = "no agent for the probe is ready: start one with `bakeoff agent --role probe`";
             FleetError::Unfit(text.to_owned())
         })?;
-        Ok(Some(Helper { hello, run: wire::probed(&self.fleet.run), before: None, is_collected: false }))
+        let run = wire::probed(&self.fleet.run);
+        Ok(Some(Helper { hello, run, owner: None, before: None, is_collected: false }))
     }
 
     /// Brings the probe to the line, and reads its clock.
@@ -52,7 +55,8 @@ impl Conductor<'_> {
         }
         let sent = Sent::of(&settings).map_err(FleetError::Unfit)?;
         let meant = Meant { settings, recorded: Arc::from([]) };
-        let dealt = Dealt { of: 1, weights: Vec::new(), accepts_loss: false };
+        let helpers = Helpers::default();
+        let dealt = Dealt { of: 1, weights: Vec::new(), accepts_loss: false, helpers };
         let seal = Seal::new(&run, &[], &dealt, &meant).map_err(FleetError::Unfit)?;
         let plan = Plan {
             run: run.clone(),
@@ -62,6 +66,7 @@ impl Conductor<'_> {
             of: 1,
             weights: Vec::new(),
             accepts_loss: false,
+            helpers,
             sha256: seal.of(0),
         };
         let refused = |text: String| FleetError::Server { url: self.fleet.server.shown(), text };
@@ -101,7 +106,7 @@ impl Conductor<'_> {
     pub(super) async fn collect_probe(&mut self, tell: Tell<'_>) -> Option<OfProbe> {
         let per_s = self.fleet.asked.probe_per_s?;
         let probe = self.probe.as_ref()?;
-        let end = self.end_of(probe).await;
+        let end = self.end_of(probe, END_TRIES).await;
         let record = end.and_then(|bytes| self.record(&bytes));
         let Hello { agent, host, .. } = probe.hello.clone();
         if let Err(missing) = &record {
@@ -115,7 +120,7 @@ impl Conductor<'_> {
     }
 
     /// The record in an account of an end.
-    fn record(&self, bytes: &[u8]) -> Maybe<LoadRecord> {
+    pub(super) fn record(&self, bytes: &[u8]) -> Maybe<LoadRecord> {
         let unreadable = || Missing::because("its account cannot be read");
         let slices_max = received::slices_max(&self.fleet.meant.settings);
         let mut received = Received::new(slices_max).map_err(|_| unreadable())?;

@@ -12,15 +12,17 @@ use record::clock::WallAnchor;
 use record::load::LoadRecord;
 use record::series::HistogramSlice;
 
+use super::beside::Beside;
+use super::left::{AllLeft, left, read_whole};
 use super::office::{self, Conductor, Fleet, Member, Spools, Tell, Told};
 use crate::clock::{self, Offset};
 use crate::error::FleetError;
 use crate::meant::Meant;
 use crate::merge;
 use crate::merge::part::Part;
-use crate::received::{self, MESSAGE_BYTES_MAX, Received};
+use crate::received::{self, Received};
 use crate::server::Server;
-use crate::wire::{self, Answer, Dealt, Hello, LeftSpool, Order, SpoolFile, Start};
+use crate::wire::{self, Dealt, Hello, LeftSpool, SpoolFile, Start};
 
 /// Time for agents to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -76,27 +78,23 @@ pub fn recover(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|e| FleetError::Program { program: "the runtime".into(), text: e.to_string() })?;
-    let (client, found) = runtime.block_on(async {
+    let (client, found, beside) = runtime.block_on(async {
         let client = server.connect(wire::CONDUCTOR).await?;
         let hellos = office::hellos(server, &client, PATIENCE, stop, &|_| false).await?;
-        let found = find(&client, &hellos, run).await?;
-        Ok::<_, FleetError>((client, found))
+        let left = left(&client, &hellos, run).await?;
+        let found = find(&client, &left, run).await?;
+        let beside = Beside::find(&client, &left, run).await;
+        Ok::<_, FleetError>((client, found, beside))
     })?;
     let meant = agreed(run, &found)?;
     let dealt = found[0].start.dealt();
-    let of = dealt.of;
-    let missing: Vec<u32> = (0..of).filter(|i| found.iter().all(|f| f.start.index != *i)).collect();
-    if !missing.is_empty() && incomplete == Incomplete::Refuse {
-        let shares: Vec<String> = missing.iter().map(|index| (index + 1).to_string()).collect();
-        return Err(FleetError::Unfit(format!(
-            "no agent that answers has the spools of shares {} of {of}: start an agent on each machine that \
-             took part, or give --incomplete to store the run as INVALID",
-            shares.join(", ")
-        )));
+    if incomplete == Incomplete::Refuse {
+        check(&found, dealt.of)?;
+        beside.check(dealt.helpers)?;
     }
     let fleet = Fleet {
         server,
-        asked: FleetSettings { on_loss: dealt.on_loss(), ..FleetSettings::of(of) },
+        asked: FleetSettings { on_loss: dealt.on_loss(), ..FleetSettings::of(dealt.of) },
         run: run.to_owned(),
         words: Vec::new(),
         meant,
@@ -105,7 +103,8 @@ pub fn recover(
         stop,
     };
     let members = members(&fleet, &dealt, &found)?;
-    let mut conductor = Conductor { fleet: &fleet, client, members, observers: Vec::new(), probe: None };
+    let (observers, probe) = (Vec::new(), None);
+    let mut conductor = Conductor { fleet: &fleet, client, members, observers, probe };
     let record = runtime.block_on(async {
         let clocks = clocks(&conductor.client, &found).await;
         for index in 0..conductor.members.len() {
@@ -115,44 +114,43 @@ pub fn recover(
                 conductor.read_lines(index, TRIES).await;
             }
         }
-        merged(&conductor, (&found, &dealt), &clocks, tell)
+        let record = merged(&conductor, (&found, &dealt), &clocks, tell)?;
+        let probe = conductor.collect_left(beside, dealt.helpers, record.measured_from_ns, tell).await;
+        Ok::<_, FleetError>(LoadRecord { probe, ..record })
     })?;
     let Start { monotonic_ns, unix_ns, .. } = found[0].start;
     let spools = Spools::new(runtime, conductor);
     Ok(Recovered { record, anchor: WallAnchor { monotonic_ns, unix_ns }, spools })
 }
 
-/// The spools of the run, in order of their shares.
-async fn find(client: &Client, hellos: &[Hello], run: &str) -> Result<Vec<Found>, FleetError> {
-    if let Some(hello) = hellos.iter().find(|hello| hello.busy.as_deref() == Some(run)) {
-        let text = format!("agent {} still plays run {run}: wait for its end", hello.agent);
-        return Err(FleetError::Unfit(text));
+/// Whether the spools of all `of` shares are there.
+fn check(found: &[Found], of: u32) -> Result<(), FleetError> {
+    let is_missing = |index: &u32| found.iter().all(|f| f.start.index != *index);
+    let missing: Vec<String> = (0..of).filter(is_missing).map(|index| (index + 1).to_string()).collect();
+    if missing.is_empty() {
+        return Ok(());
     }
-    let mut by_owner: BTreeMap<String, (Hello, LeftSpool, String)> = BTreeMap::new();
-    for hello in hellos {
-        let Ok(Answer::Left { boot, spools, .. }) = office::ask(client, hello, Order::Left).await else {
-            continue;
-        };
-        for spool in spools.into_iter().filter(|spool| spool.run == run && wire::is_name(&spool.owner)) {
-            // Several agents of a machine tell of the spool of one that no longer runs.
-            let is_own = spool.owner == hello.agent;
-            if is_own || !by_owner.contains_key(&spool.owner) {
-                by_owner.insert(spool.owner.clone(), (hello.clone(), spool, boot.clone()));
-            }
-        }
-    }
+    Err(FleetError::Unfit(format!(
+        "no agent that answers has the spools of shares {} of {of}: start an agent on each machine that took \
+         part, or give --incomplete to store the run as INVALID",
+        missing.join(", ")
+    )))
+}
+
+/// The spools of the shares, in their order.
+async fn find(client: &Client, left: &AllLeft, run: &str) -> Result<Vec<Found>, FleetError> {
     let mut found = Vec::new();
-    for (owner, (via, spool, boot)) in by_owner {
-        let other = (via.agent != owner).then_some(owner.as_str());
-        let bytes = read_whole(client, &via.agent, other, run, SpoolFile::Start).await;
+    for ((_, owner), (via, spool, boot)) in left.iter().filter(|((of, _), _)| of == run) {
+        let other = (via.agent != *owner).then_some(owner.as_str());
+        let bytes = read_whole(client, &via.agent, other, run, SpoolFile::Start).await.unwrap_or_default();
         let start: Start = serde_json::from_slice(&bytes).map_err(|_| FleetError::Absent {
             agent: owner.clone(),
             text: format!("its spool does not tell how run {run} began"),
         })?;
-        if start.agent != owner || start.run != run {
+        if start.agent != *owner || start.run != run {
             return Err(FleetError::Unfit(format!("the spool of agent {owner} is that of another run")));
         }
-        found.push(Found { via, spool, boot, start });
+        found.push(Found { via: via.clone(), spool: spool.clone(), boot: boot.clone(), start });
     }
     if found.is_empty() {
         return Err(FleetError::Unfit(format!(
@@ -161,29 +159,6 @@ async fn find(client: &Client, hellos: &[Hello], run: &str) -> Result<Vec<Found>
     }
     found.sort_by_key(|found| found.start.index);
     Ok(found)
-}
-
-async fn read_whole(
-    client: &Client,
-    agent: &str,
-    owner: Option<&str>,
-    run: &str,
-    file: SpoolFile,
-) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while bytes.len() <= MESSAGE_BYTES_MAX {
-        let order = Order::Read {
-            run: run.to_owned(),
-            file,
-            offset: bytes.len() as u64,
-            owner: owner.map(str::to_owned),
-        };
-        match office::ask_bytes(client, agent, None, order).await {
-            Ok(more) if !more.is_empty() => bytes.extend_from_slice(&more),
-            _ => break,
-        }
-    }
-    bytes
 }
 
 /// The load that all spools are of.

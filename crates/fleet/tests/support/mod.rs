@@ -11,13 +11,17 @@ use std::time::Duration;
 
 use bakeoff_fleet::{self as fleet, Agent, Meant, Observing, Server};
 use load::Stop;
+use record::agents::Observation;
+use record::clock::{Clock as _, Monotonic};
 use record::load::rules::default_workload;
 use record::load::{
     Arrivals, ClientSettings, DataCheck, LoadSettings, Loop, OltpSettings, OpenLoop, PreparePolicy,
     ScriptSettings,
 };
+use record::missing::Missing;
 use record::replay::{Logged, Method, Replay, ReplaySource};
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
+use record::series::Sample;
 use record::target::Target;
 
 /// A NATS server on a free loopback port and a scratch folder; killed when dropped.
@@ -174,6 +178,26 @@ impl Drop for Member {
             thread.join().unwrap();
         }
     }
+}
+
+/// Observes in vain until its window ends: a number at each of its ends.
+#[expect(clippy::unnecessary_wraps, reason = "the form of every observation")]
+pub(crate) fn window(window: &fleet::Window, stop: &Stop) -> Result<Observation, String> {
+    let end_ns = |at_ns: u64| at_ns.saturating_sub(Monotonic.now_ns());
+    while end_ns(window.until_ns) > 0 && !stop.is_requested() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let sample = |t_ms: i64, value: f64| Sample {
+        t_ms,
+        host: "".into(),
+        name: "cpu_not_idle_ratio".into(),
+        labels: "cpu=1".into(),
+        value,
+    };
+    let length_ms = i64::try_from((window.until_ns - window.from_ns) / 1_000_000).unwrap();
+    let numbers = vec![sample(0, 0.25), sample(length_ms, f64::NAN), sample(length_ms, 0.5)];
+    let missing = [("power".to_owned(), Missing::because("no zone"))].into();
+    Ok(Observation { numbers, missing })
 }
 
 /// Traits of an agent.

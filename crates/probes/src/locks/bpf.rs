@@ -53,7 +53,9 @@ impl LockProbe {
     ///
     /// Missing if the kernel does not return the sums.
     pub fn start(&mut self) -> Maybe<u64> {
-        self.read()?;
+        // Waits before the start get no names: those of a day would delay it by seconds.
+        (self.last_ns, _) = self.programs.drain()?;
+        self.news.extend(self.programs.follow());
         self.seen = 0;
         self.meter.start(self.last_ns);
         Ok(self.last_ns)

@@ -83,6 +83,10 @@ impl Instrument for Observer {
         self.reader.as_ref().map(|_| ()).map_err(|why| Missing::because(why.to_string()))
     }
 
+    fn is_of_intervals(&self) -> bool {
+        false
+    }
+
     fn follow_server(&mut self, group: Option<&Cgroup>) {
         if self.options.cgroup.as_ref() == group {
             return;

@@ -59,7 +59,9 @@ impl UserLockProbe {
     ///
     /// Missing if the kernel does not return the sums.
     pub fn start(&mut self) -> Maybe<u64> {
-        self.read()?;
+        // Waits before the start get no names: those of a day would delay it by seconds.
+        (self.last_ns, _) = self.programs.drain()?;
+        self.news.extend(self.programs.follow());
         self.seen = 0;
         self.calls_before = self.programs.calls();
         self.wakings_before = self.programs.wakings();

@@ -1,5 +1,6 @@
 //! The results of the instruments other than the CPU's: a section each, with the top lines and a figure.
 
+use record::agents::is_of_observer;
 use record::block_io::{IoBy, IoInterval, Latencies, fold};
 use record::instruments::{Instruments, Observed};
 use record::missing::Maybe;
@@ -31,6 +32,15 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
         section(seen, "Locks of programs", locks::of_programs),
     ];
     all.into_iter().filter(|section| !section.blocks.is_empty()).collect()
+}
+
+/// The section of what observing agents could not observe; `None` if nothing is missing. Their numbers are
+/// among the series.
+pub(super) fn of_observers(run: &Run) -> Option<Section> {
+    let missing = run.instruments.missing.iter().filter(|(name, _)| is_of_observer(name));
+    let all: Vec<String> = missing.map(|(name, why)| format!("{name}: {why}.")).collect();
+    let (id, title) = ("observers", "Not observed by other agents");
+    (!all.is_empty()).then(|| Section { id, title, blocks: vec![Block::List(all)] })
 }
 
 /// The section of one instrument, or the reason for its missing intervals.

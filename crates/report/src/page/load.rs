@@ -16,6 +16,7 @@ use super::over_time::over_time;
 use super::proofs::proofs;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
+use crate::identity::OWN_HOST;
 use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{P99, Style, cited, latency_cell, on_paper, probe_in_words};
 use crate::words::{counted, plural};
@@ -63,7 +64,8 @@ pub fn load(run: &Run) -> Page {
         sections: courses
             .into_iter()
             .chain(super::instruments::sections(run))
-            .chain(super::series::section(&analysis::series(run)))
+            .chain(super::instruments::of_observers(run))
+            .chain(super::series::section(&analysis::series(run), Some(own_host(run))))
             .collect(),
         folded: super::profiles::folded(run)
             .into_iter()
@@ -76,6 +78,11 @@ pub fn load(run: &Run) -> Page {
             ])
             .collect(),
     }
+}
+
+/// The machine of the run, as its series name it.
+fn own_host(run: &Run) -> &str {
+    run.environment.fact("host.name").unwrap_or(OWN_HOST)
 }
 
 /// Contents of a run's closing section.
@@ -117,7 +124,7 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
     };
     let recorded = analysis::series(run);
     let mut sections = super::instruments::sections(run);
-    sections.extend(super::series::section(&recorded));
+    sections.extend(super::series::section(&recorded, None));
     Page {
         title: header.title.clone(),
         question: String::new(),
@@ -176,7 +183,7 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
         Block::Code { title: "The same with the machine over exactly that window".into(), text },
     ];
     let mut sections = super::instruments::sections(run);
-    sections.extend(super::series::section(&analysis::series(run)));
+    sections.extend(super::series::section(&analysis::series(run), None));
     Page {
         title: run.header.title.clone(),
         question: String::new(),

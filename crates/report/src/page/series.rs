@@ -31,7 +31,9 @@ pub(super) fn claim(recorded: &[Series]) -> String {
 }
 
 /// The section of recorded series, or `None` without any.
-pub(super) fn section(recorded: &AllSeries) -> Option<Section> {
+///
+/// - `own`: the machine of the run, if there may be series of others, which are then named.
+pub(super) fn section(recorded: &AllSeries, own: Option<&str>) -> Option<Section> {
     if *recorded == AllSeries::default() {
         return None;
     }
@@ -40,21 +42,21 @@ pub(super) fn section(recorded: &AllSeries) -> Option<Section> {
         by_name.entry(&series.name).or_default().push(series);
     }
     let mut blocks: Vec<Block> = recorded.note.iter().cloned().map(Block::Text).collect();
-    blocks.extend(figures(&by_name).into_iter().take(FIGURES_MAX).map(Block::Figure));
+    blocks.extend(figures(&by_name, own).into_iter().take(FIGURES_MAX).map(Block::Figure));
     let (single, many): (Vec<_>, Vec<_>) = by_name.values().partition(|all| all.len() == 1);
     if !single.is_empty() {
         let mut table = table("Series with one line each", "series");
         for series in single.iter().flat_map(|all| all.iter()) {
-            table.row(row(&series.name, series));
+            table.row(row(&of_machine(series.name.to_string(), series, own), series));
         }
         blocks.push(Block::Table(table));
     }
-    blocks.extend(many.into_iter().map(|all| Block::Table(labelled(all))));
+    blocks.extend(many.into_iter().map(|all| Block::Table(labelled(all, own))));
     Some(Section { id: "series", title: "Recorded over time", blocks })
 }
 
 /// The series of one name, the largest first.
-fn labelled(all: &[&Series]) -> Table {
+fn labelled(all: &[&Series], own: Option<&str>) -> Table {
     let mut sorted = all.to_vec();
     sorted.sort_by(|a, b| b.mean.total_cmp(&a.mean));
     let shown = sorted.len().min(ROWS_MAX);
@@ -64,14 +66,24 @@ fn labelled(all: &[&Series]) -> Table {
     };
     let mut table = table(&format!("{}{of}", all[0].name), "of what");
     for series in &sorted[..shown] {
-        table.row(row(&identity(series, all), series));
+        table.row(row(&identity(series, all, own), series));
     }
     table
 }
 
-/// The parts of a series' identity that differ between series of its name.
-fn identity(series: &Series, all: &[&Series]) -> String {
-    let one_host = all.iter().all(|other| other.host == series.host);
+/// A name with the machine, if that is not the run's.
+fn of_machine(name: String, series: &Series, own: Option<&str>) -> String {
+    match own {
+        Some(own) if series.host != *own => format!("{name} on {}", series.host),
+        _ => name,
+    }
+}
+
+/// The parts of a series' identity that differ between series of its name, and a machine that is not the
+/// run's.
+fn identity(series: &Series, all: &[&Series], own: Option<&str>) -> String {
+    let one_host =
+        all.iter().all(|other| other.host == series.host) && own.is_none_or(|own| series.host == *own);
     match (one_host, series.labels.is_empty()) {
         (true, _) => series.labels.clone(),
         (false, true) => series.host.to_string(),
@@ -107,7 +119,7 @@ pub(crate) fn written(name: &str, value: f64) -> String {
 }
 
 /// One picture for a tool's ratios, one for its other lines, and one for each name with many series.
-fn figures(by_name: &BTreeMap<&str, Vec<&Series>>) -> Vec<Figure> {
+fn figures(by_name: &BTreeMap<&str, Vec<&Series>>, own: Option<&str>) -> Vec<Figure> {
     let mut groups: BTreeMap<(String, bool), Vec<(&str, &Series)>> = BTreeMap::new();
     let mut found = Vec::new();
     for (name, all) in by_name {
@@ -120,13 +132,14 @@ fn figures(by_name: &BTreeMap<&str, Vec<&Series>>) -> Vec<Figure> {
                 groups.entry((tool, is_share)).or_default().push((name, series));
             }
             _ => {
-                let named: Vec<(String, &Series)> = moving.iter().map(|s| (identity(s, all), *s)).collect();
+                let named: Vec<(String, &Series)> =
+                    moving.iter().map(|s| (identity(s, all, own), *s)).collect();
                 found.extend(figure((*name).to_owned(), is_share, named));
             }
         }
     }
     let grouped = groups.into_iter().filter_map(|((tool, is_share), all)| {
-        let named = all.iter().map(|(name, s)| (short(name, &tool), *s)).collect();
+        let named = all.iter().map(|(name, s)| (of_machine(short(name, &tool), s, own), *s)).collect();
         let title = if is_share { format!("{tool}: shares over time") } else { format!("{tool} over time") };
         figure(title, is_share, named)
     });

@@ -7,7 +7,9 @@ use std::time::Duration;
 use ::fleet::{Incomplete, Recovered, Server, Told, recover, survey};
 use analysis::Machine;
 use archive::{Archive, ArchiveError, RunWriter, Spool};
+use record::agents::Watched;
 use record::clock::WallAnchor;
+use record::instruments::Instruments;
 use record::load::LoadRecord;
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind};
@@ -30,7 +32,8 @@ pub(crate) struct Args {
     /// Run id, its beginning or its end [default: the only run that is left]
     run: Option<String>,
 
-    /// Store the run as INVALID if the spool of a share is missing
+    /// Store the run as INVALID if the spool of a share is missing; without an observer or a probe if its
+    /// spool is missing
     #[arg(long)]
     incomplete: bool,
 
@@ -52,7 +55,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let archive = global.archive_for_writing()?;
     let writer = match archive.begin(&draft) {
         Ok(writer) => writer,
-        Err(ArchiveError::Exists { .. }) => return again(args, &archive, id, &server),
+        Err(ArchiveError::Exists { .. }) => return again(&archive, id, &server),
         Err(ArchiveError::Busy { .. }) => {
             return Err(
                 Exit::CannotHere.with(format!("the conductor of run {id} still lives: it stores the run"))
@@ -86,16 +89,22 @@ fn chosen(name: Option<&str>, server: &Server) -> anyhow::Result<RunId> {
     }
 }
 
-fn recovered(args: &Args, server: &Server, id: RunId, spool: &mut Spool) -> anyhow::Result<Recovered> {
-    let incomplete = if args.incomplete { Incomplete::Accept } else { Incomplete::Refuse };
+/// Also returns what the observers measured.
+fn recovered(
+    incomplete: Incomplete,
+    server: &Server,
+    id: RunId,
+    spool: &mut Spool,
+) -> anyhow::Result<(Recovered, Vec<Watched>)> {
     let mut screen = Screen::new();
+    let mut watched = Vec::new();
     let recovered = recover(server, &id.to_string(), incomplete, &signals::STOP, &mut |told| match told {
         Told::Load(::load::Event::IntervalClosed(slices)) => spool.add_slices(slices),
-        // The numbers of observers are not in the spools of the shares.
-        Told::Load(_) | Told::Watched(_) => {}
+        Told::Load(_) => {}
+        Told::Watched(of) => watched.push(Watched::clone(of)),
         Told::Note(line) => screen.line(line),
     });
-    recovered.map_err(of_fleet)
+    Ok((recovered.map_err(of_fleet)?, watched))
 }
 
 fn store(
@@ -107,14 +116,21 @@ fn store(
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let mut spool = writer.spool();
-    let Recovered { record, anchor, spools } = recovered(args, server, draft.id, &mut spool)?;
+    let incomplete = if args.incomplete { Incomplete::Accept } else { Incomplete::Refuse };
+    let (recovered, watched) = recovered(incomplete, server, draft.id, &mut spool)?;
+    let Recovered { record, anchor, spools } = recovered;
+    let mut instruments = Instruments::default();
+    for of in &watched {
+        // No series of this machine is in the run.
+        runner::add_watched((&mut spool, &mut instruments.missing), of, "", anchor);
+    }
     let title = match draft.title.as_str() {
         "" => format!("{} on {}", record.settings.workload.word(), record.settings.target),
         title => title.to_owned(),
     };
     let header = load::ended(RunHeader { anchor, title, ..draft }, &record);
     let environment = load::environment(global);
-    let run = Run { load: Some(record), ..Run::unmeasured(header, environment) };
+    let run = Run { load: Some(record), instruments, ..Run::unmeasured(header, environment) };
     writer.seal_with(&run, &spool)?;
     spools.release();
     let machine = Machine::missing(Missing::because("the instruments of the conductor died with it"));
@@ -124,9 +140,11 @@ fn store(
 
 /// The run is stored already: its conductor, or an earlier collection, died before the agents removed their
 /// spools.
-fn again(args: &Args, archive: &Archive, id: RunId, server: &Server) -> anyhow::Result<Exit> {
+fn again(archive: &Archive, id: RunId, server: &Server) -> anyhow::Result<Exit> {
     let stored = archive.run_summary(id).map_err(of_archive)?.load;
-    let Recovered { record, spools, .. } = recovered(args, server, id, &mut Spool::temporary())?;
+    // A share that is missing makes a difference.
+    let (recovered, _) = recovered(Incomplete::Accept, server, id, &mut Spool::temporary())?;
+    let Recovered { record, spools, .. } = recovered;
     if !stored.is_some_and(|stored| is_same(&stored, &record)) {
         return Err(Exit::CannotHere.with(format!(
             "the archive has run {id}, but with other measurements than the spools: the spools stay"
