@@ -16,6 +16,7 @@ pub mod concurrency;
 mod contest;
 pub mod cycles;
 mod fallen_out;
+pub mod families;
 pub mod functions;
 mod gate;
 pub mod growth;

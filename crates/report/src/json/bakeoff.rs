@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::families::{Family, FamilySubject};
 use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
 use record::bakeoff::{Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
@@ -47,6 +48,7 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "observing": observing::costs(bakeoff).iter().map(observing_cost).collect::<Vec<_>>(),
         "trials": bakeoff.trials.iter().map(|t| trial(bakeoff, t)).collect::<Vec<_>>(),
         "gates": super::gates::gates(&comparisons.gates),
+        "families": families(bakeoff, comparisons),
     });
     if bakeoff.judge.sequential {
         let of = |of: &analysis::sequential::Dropped| json!({"arm": of.arm, "after_block": of.after_block, "metric": of.metric.word()});
@@ -143,6 +145,21 @@ fn observing_cost(cost: &ObservingCost) -> Value {
         .maybe("low", cost.interval.clone().map(|(low, _)| plain(low)))
         .maybe("high", cost.interval.clone().map(|(_, high)| plain(high)))
         .finish()
+}
+
+fn families(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
+    let of = |family: &Family| {
+        json!({
+            "family": family.subject.word(),
+            "gate": match family.subject {
+                FamilySubject::Gate(gate) => Some(gate.to_string()),
+                FamilySubject::Metrics | FamilySubject::Functions => None,
+            },
+            "comparisons": family.comparisons,
+            "false_ratio_max": family.rate,
+        })
+    };
+    analysis::families::families(bakeoff, comparisons).iter().map(of).collect()
 }
 
 /// The document of the verdicts alone.

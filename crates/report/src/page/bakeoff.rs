@@ -153,7 +153,7 @@ fn numbers(bakeoff: &Bakeoff, comparisons: &Comparisons, claim: &Claim) -> Secti
 fn verdicts(comparisons: &Comparisons, metric: Metric) -> Table {
     let level = share(1.0 - comparisons.rules.alpha);
     let caption = format!(
-        "{} against {}: {}",
+        "{} against {}: {} (family of the metrics)",
         metric_name(metric),
         configuration(&comparisons.reference),
         sense(metric)
