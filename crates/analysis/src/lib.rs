@@ -8,6 +8,7 @@
 
 pub mod aa;
 mod bakeoff;
+mod bootstrap;
 mod cell;
 mod chance;
 pub mod change_point;
@@ -24,6 +25,7 @@ pub mod history;
 mod holm;
 pub mod intervals;
 mod judge;
+pub mod knee;
 mod machine;
 mod mean;
 mod metric;
@@ -50,6 +52,7 @@ pub mod stack_sums;
 pub mod steady;
 mod student;
 pub mod sweep;
+pub mod trend;
 pub mod usl;
 mod value;
 

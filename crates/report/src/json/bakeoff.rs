@@ -125,6 +125,10 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
             "metrics": warm_up.metrics.iter().map(metric).collect::<Vec<_>>(),
         });
     }
+    if let Some(Ok(growth)) = run.map(analysis::resources::memory_trend) {
+        document["memory_trend"] =
+            json!({"bytes_per_s": growth.per_s, "low_bytes_per_s": growth.low, "high_bytes_per_s": growth.high});
+    }
     if let Some(turns) = run.and_then(|run| run.turns) {
         document["turns"] = json!({
             "count": turns.count,
@@ -208,6 +212,9 @@ fn slope(slope: &Slope) -> Value {
         .maybe("low_ns", slope.interval_s.clone().map(|(low, _)| ns(low)))
         .maybe("high_ns", slope.interval_s.clone().map(|(_, high)| ns(high)))
         .maybe("background_ratio", slope.background_ratio.clone())
+        .maybe("theil_sen_ns", slope.robust_s.clone().map(ns))
+        .maybe("theil_sen_low_ns", slope.robust_interval_s.clone().map(|(low, _)| ns(low)))
+        .maybe("theil_sen_high_ns", slope.robust_interval_s.clone().map(|(_, high)| ns(high)))
         .finish()
 }
 

@@ -9,7 +9,7 @@ use record::warm_up::{Course, WarmUp};
 
 use super::figures::cells as cell_figures;
 use super::{Block, Section, Table, Tone, Words};
-use crate::number::{metric_ends, metric_value, percent, share, span};
+use crate::number::{metric_ends, metric_value, outward, percent, share, significant_4, span};
 use crate::words::{capital, cell_mean, configuration, metric as metric_name, named, only};
 
 /// Metrics of the section.
@@ -23,6 +23,9 @@ pub(super) fn section(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Se
     blocks.extend(scopes(bakeoff).into_iter().map(Block::Text));
     for metric in &known {
         blocks.push(Block::Table(table(comparisons, *metric)));
+        if *metric == Metric::MemoryGrowth {
+            blocks.extend(memory(bakeoff, comparisons).map(Block::Table));
+        }
         blocks.extend(cell_figures(comparisons, bakeoff, *metric).into_iter().map(Block::Figure));
     }
     let missing: Vec<String> = METRICS
@@ -89,6 +92,41 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
         table.row(row(cell, comparisons));
     }
     table
+}
+
+/// Slopes of the server's memory; `None` if no cell has one for each trial.
+fn memory(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
+    let alpha = comparisons.rules.alpha;
+    let conditions = comparisons.conditions.join(", ");
+    let mut table = Table::new(
+        "Growth of the server's memory: Theil-Sen slopes of the trials. A trial grew for certain if the 95 % interval of its \
+         own slope, by block bootstrap, lies above 0",
+        &[
+            "configuration",
+            &conditions,
+            "#bytes per second",
+            &format!("#{} interval over blocks", share(1.0 - alpha)),
+            "#trials",
+            "#grew for certain",
+            "#shrank for certain",
+        ],
+    );
+    for of in analysis::resources::memory_trends(bakeoff, alpha) {
+        let ends = |interval: &(f64, f64)| {
+            let (low, high) = outward(*interval, significant_4);
+            format!("{low} to {high}")
+        };
+        table.row(vec![
+            configuration(&only(&of.levels, &comparisons.compared)).into(),
+            named(&only(&of.levels, &comparisons.conditions)).into(),
+            significant_4(of.per_s).into(),
+            of.interval_per_s.as_ref().map_or("-".to_owned(), ends).into(),
+            of.trials.to_string().into(),
+            of.grew.to_string().into(),
+            of.shrank.to_string().into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 fn row(cell: &Cell, comparisons: &Comparisons) -> Vec<Words> {
