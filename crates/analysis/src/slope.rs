@@ -162,7 +162,7 @@ pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
 }
 
 /// Whether each level of the factor sets exactly one rate, different from the others.
-fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
+pub(crate) fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
     let mut rates: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
     for (trial, run) in bakeoff.sealed() {
         let Some(level) = trial.levels.get(&factor.name) else { return false };

@@ -49,6 +49,7 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "trials": bakeoff.trials.iter().map(|t| trial(bakeoff, t)).collect::<Vec<_>>(),
         "gates": super::gates::gates(&comparisons.gates),
         "families": families(bakeoff, comparisons),
+        "noise": analysis::noise::noise(bakeoff).map_or(Vec::new(), |noise| super::noise::sources(&noise)),
     });
     if bakeoff.judge.sequential {
         let of = |of: &analysis::sequential::Dropped| json!({"arm": of.arm, "after_block": of.after_block, "metric": of.metric.word()});
@@ -56,6 +57,9 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
     }
     put_scaling(&mut document, bakeoff, comparisons);
     put_profiles(&mut document, comparisons);
+    if let Some(knees) = super::knee::all(bakeoff, comparisons) {
+        document["knees"] = knees;
+    }
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
     document
 }

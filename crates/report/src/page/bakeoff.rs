@@ -50,7 +50,7 @@ pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stac
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
         noise::section(bakeoff)
-            .map(|section| section.folded("series, trials, chance, stolen time, placement")),
+            .map(|section| section.folded("series, trials, chance, stolen time, placement, I/O")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
         Some(
             configuration_summary(bakeoff, comparisons)
@@ -389,6 +389,10 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons, leading: Option<Metric>)
         && numeric_factor(bakeoff, comparisons).is_some()
     {
         blocks.extend(cells(comparisons, bakeoff, Metric::P99).into_iter().map(Block::Figure));
+    }
+    let knees = crate::knee::sentences(bakeoff, comparisons);
+    if !knees.is_empty() {
+        blocks.extend([Block::List(knees), Block::Text(crate::knee::method())]);
     }
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));
     let cpu = cells(comparisons, bakeoff, Metric::CpuPerEvent);

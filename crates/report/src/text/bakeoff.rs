@@ -29,6 +29,9 @@ pub fn bakeoff(
 ) -> io::Result<()> {
     self::comparisons(out, comparisons, style)?;
     super::concurrency::concurrency(out, bakeoff, comparisons, style)?;
+    for knee in crate::knee::sentences(bakeoff, comparisons) {
+        paragraph(out, &knee, 0, style)?;
+    }
     super::functions::functions(out, comparisons, style)?;
     if let Some(cost) = observing(bakeoff) {
         paragraph(out, &cost, 0, style)?;
