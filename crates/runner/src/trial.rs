@@ -37,6 +37,7 @@ use crate::server_values;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
 use crate::surroundings::{self, Surroundings};
+use crate::thread_places::ThreadPlaces;
 use crate::warm_up::{self, Observed};
 use crate::workspace::{Workspace, variable};
 use crate::{Event, Spooled};
@@ -379,6 +380,10 @@ fn measure(
     let watches_memory =
         conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
     let own_values = own_values(conductor, trial, folder);
+    let watches_threads = conductor.beside.is_on()
+        && conductor.plan.fleet().is_none()
+        && conductor.plan.instruments().iter().any(|i| i == "cpu");
+    let client = generator::client_of(&conductor.plan);
     let (fleet, anchor) = (conductor.plan.fleet().cloned(), header.anchor);
     let Conductor { beside, on_event, stop, ledger, secrets, environment, generator, .. } = conductor;
     let host = environment.fact("host.name").unwrap_or("localhost");
@@ -387,18 +392,20 @@ fn measure(
     let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
     let mut meter = ServerMeter::of(servers, settings.target.scheme());
     let mut used = ServerUse::of(whose, &members, watches_memory);
+    let mut places = ThreadPlaces::of(&members, watches_threads);
     let mut surroundings = Surroundings::of(folder);
     let mut journaled = Ok(());
     let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let order = (header.id, &settings, *stop);
-        let generated = generator::generate(generator.as_deref(), fleet.as_ref(), order, &mut |event| {
+        let generated = generator::generate(generator.as_deref(), (fleet.as_ref(), &client), order, &mut |event| {
             watched(&mut spooled, event);
             if let Event::Load(told) = event {
                 meter.follow(told);
                 surroundings.follow(told);
                 used.follow(told);
+                places.follow(told);
                 spooled.follow(told);
                 if let Some(reader) = &mut reader {
                     reader.follow(told);
@@ -418,6 +425,7 @@ fn measure(
     journaled?;
     let spool = spooled.end_with(&mut missing);
     let resources = used.end((host, anchor), &mut series, &mut missing);
+    places.end((host, anchor), &mut series, &mut missing);
     let server_cpu = meter.end();
     let throttled = beside.take_throttled();
     let flags = record
