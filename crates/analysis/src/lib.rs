@@ -35,6 +35,7 @@ mod over_time;
 mod paired;
 pub mod period;
 mod permutation;
+pub mod placement;
 pub mod power;
 pub mod profile;
 pub mod resources;

@@ -171,3 +171,32 @@ fn the_document_names_the_sources_of_noise_with_shares_and_evidence() {
     assert_eq!(noise[5]["missing"]["share_ratio"], "`io` is not among the instruments");
     assert!(html(&open).contains("- I/O"));
 }
+
+#[test]
+fn the_places_of_threads_are_in_the_table_and_in_each_trial() {
+    let placed = bake(|_, run| {
+        let share = |name: &str, labels: &str, value: f64| Sample {
+            t_ms: 10_000,
+            host: "".into(),
+            name: name.into(),
+            labels: labels.into(),
+            value,
+        };
+        run.series = vec![
+            share("client_cpu_share_ratio", "cpu=1,thread=load-0", 1.0),
+            share("client_cpu_share_ratio", "cpu=0,thread=load-1", 0.5),
+            share("client_cpu_share_ratio", "cpu=1,thread=load-1", 0.5),
+            share("server_cpu_share_ratio", "cpu=0", 0.875),
+            share("server_cpu_share_ratio", "cpu=1", 0.125),
+        ];
+    });
+    let page = html(&placed);
+    let table = page.split("Where threads ran").nth(1).expect("the page has the table");
+    let table = &table[..table.find("</table>").expect("tables end")];
+    assert_eq!(table.matches("CPU 1: 75.0 %, CPU 0: 25.0 %").count(), 2, "{table}");
+    assert!(table.contains("CPU 0: 87.5 %, CPU 1: 12.5 %") && table.contains("6 of 12"), "{table}");
+    let placement = &document(&placed)["trials"][0]["placement"];
+    assert_eq!(placement["client"]["load-1"]["0"], 0.5);
+    assert_eq!(placement["server"]["1"], 0.125);
+    assert!(!html(&bake(|_, _| {})).contains("Where threads ran"));
+}

@@ -85,7 +85,7 @@ impl<'a> ThreadPlaces<'a> {
         missing: &mut BTreeMap<String, Missing>,
     ) {
         self.stop();
-        let Some((at_ns, places)) = self.ended else { return };
+        let Some((at_ns, places)) = self.ended.take() else { return };
         let places = match places {
             Ok(places) => places,
             Err(why) => {
@@ -163,7 +163,7 @@ impl Reading {
     fn take(&mut self, server: &[Pid]) -> Maybe<()> {
         let mut room = THREADS_MAX;
         let own = getpid().as_raw();
-        for (id, seen) in threads(own, &mut room, |name| is_worker(name))? {
+        for (id, seen) in threads(own, &mut room, is_worker)? {
             let used_ns = self.since_last((own, id), seen.ran_ns);
             *self.places.client.entry(seen.name).or_default().entry(seen.cpu).or_default() += used_ns;
         }

@@ -129,6 +129,10 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
             "metrics": warm_up.metrics.iter().map(metric).collect::<Vec<_>>(),
         });
     }
+    let places = run.map(analysis::placement::places).unwrap_or_default();
+    if places != analysis::placement::Places::default() {
+        document["placement"] = json!({"client": places.client, "server": places.server});
+    }
     if let Some(Ok(growth)) = run.map(analysis::resources::memory_trend) {
         document["memory_trend"] =
             json!({"bytes_per_s": growth.per_s, "low_bytes_per_s": growth.low, "high_bytes_per_s": growth.high});

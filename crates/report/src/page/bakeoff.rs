@@ -48,7 +48,7 @@ pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stac
         concurrency::folded(bakeoff, comparisons),
         functions::folded(comparisons, stacks),
         resources::section(bakeoff, comparisons)
-            .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
+            .map(|section| section.folded("locks, I/O, memory, energy and places of threads of every cell")),
         noise::section(bakeoff)
             .map(|section| section.folded("series, trials, chance, stolen time, placement, I/O")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),

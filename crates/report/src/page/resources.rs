@@ -1,7 +1,9 @@
-//! Resources of every cell beside its speed: locks, I/O, memory, energy; and how the warm-ups went.
+//! Resources of every cell beside its speed: locks, I/O, memory, energy, places of threads; and how the warm-ups
+//! went.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::placement::{Shares, by_cell};
 use analysis::{Cell, Comparisons};
 use record::bakeoff::{Bakeoff, Levels, Metric};
 use record::resources::Resource;
@@ -16,10 +18,14 @@ use crate::words::{capital, cell_mean, configuration, metric as metric_name, nam
 const METRICS: [Metric; 4] =
     [Metric::LockCpu, Metric::IoPerEvent, Metric::MemoryGrowth, Metric::EnergyPerEvent];
 
+/// CPUs in a cell of a table.
+const CPUS_SHOWN: usize = 8;
+
 /// The section; `None` if no run counted any of these resources.
 pub(super) fn section(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Section> {
     let known: Vec<Metric> = METRICS.into_iter().filter(|m| is_known(comparisons, *m)).collect();
     let mut blocks: Vec<Block> = instances(bakeoff).into_iter().map(Block::Table).collect();
+    blocks.extend(placement(bakeoff, comparisons).map(Block::Table));
     blocks.extend(scopes(bakeoff).into_iter().map(Block::Text));
     for metric in &known {
         blocks.push(Block::Table(table(comparisons, *metric)));
@@ -92,6 +98,39 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
         table.row(row(cell, comparisons));
     }
     table
+}
+
+/// Where threads ran; `None` if no run read it.
+fn placement(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
+    let conditions = comparisons.conditions.join(", ");
+    let mut table = Table::new(
+        "Where threads ran: shares of their CPU time, means over the runs",
+        &["configuration", &conditions, "threads of the load", "#of them on one CPU", "server", "#runs"],
+    );
+    for of in by_cell(bakeoff) {
+        table.row(vec![
+            configuration(&only(&of.levels, &comparisons.compared)).into(),
+            named(&only(&of.levels, &comparisons.conditions)).into(),
+            shares(&of.client).into(),
+            format!("{} of {}", of.on_one, of.threads).into(),
+            shares(&of.server).into(),
+            of.runs.to_string().into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// `CPU 0: 61.2 %, CPU 1: 38.8 %`: the largest shares.
+fn shares(of: &Shares) -> String {
+    let mut all: Vec<(u32, f64)> = of.iter().map(|(cpu, share)| (*cpu, *share)).collect();
+    all.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
+    let told: Vec<String> =
+        all.iter().take(CPUS_SHOWN).map(|(cpu, share)| format!("CPU {cpu}: {}", percent(*share))).collect();
+    match all.len() {
+        0 => "-".to_owned(),
+        n if n > CPUS_SHOWN => format!("{}, {} more", told.join(", "), n - CPUS_SHOWN),
+        _ => told.join(", "),
+    }
 }
 
 /// Slopes of the server's memory; `None` if no cell has one for each trial.
