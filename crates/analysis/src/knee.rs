@@ -71,7 +71,8 @@ pub fn knees(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<Knee> {
         }
     }
     let one = |(rest, cells): (Levels, Vec<&Cell>)| {
-        let at_rate = cells.iter().filter_map(|c| Some((*per_s.get(&c.levels[&factor.name])?, by_block(c)))).collect();
+        let at_rate =
+            cells.iter().filter_map(|c| Some((*per_s.get(&c.levels[&factor.name])?, by_block(c)))).collect();
         let (a, levels) = rest.into_iter().partition(|(name, _)| comparisons.compared.contains(name));
         let (rates_per_s, curves) = complete(at_rate);
         let bend = bend(&rates_per_s, &curves, comparisons.rules.alpha, bakeoff.seed);
@@ -84,9 +85,7 @@ pub fn knees(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<Knee> {
 fn rates(bakeoff: &Bakeoff, factor: &Factor) -> BTreeMap<String, f64> {
     let of = |levels: &Levels, per_s: Option<f64>| Some((levels.get(&factor.name)?.clone(), per_s?));
     let sealed = bakeoff.sealed();
-    sealed
-        .filter_map(|(trial, run)| of(&trial.levels, run.load.as_ref()?.settings.pace.per_s()))
-        .collect()
+    sealed.filter_map(|(trial, run)| of(&trial.levels, run.load.as_ref()?.settings.pace.per_s())).collect()
 }
 
 /// ln p99 of each block that may be judged.
@@ -112,10 +111,17 @@ fn complete(mut at_rate: Vec<(f64, BTreeMap<u32, f64>)>) -> (Vec<f64>, Vec<Vec<f
 /// - `curves`: ln p99 at each rate, for each block.
 fn bend(rates: &[f64], curves: &[Vec<f64>], alpha: f64, seed: u64) -> Maybe<Bend> {
     if rates.len() < RATES_MIN {
-        return Err(Missing::because(format!("a knee needs {RATES_MIN} rates with values, and has {}", rates.len())));
+        return Err(Missing::because(format!(
+            "a knee needs {RATES_MIN} rates with values, and has {}",
+            rates.len()
+        )));
     }
-    let Some(upwards) = Paired::of(&curves.iter().map(|curve| bends(rates, curve)).collect::<Vec<f64>>()) else {
-        return Err(Missing::because(format!("a knee needs 2 blocks with all rates, and has {}", curves.len())));
+    let Some(upwards) = Paired::of(&curves.iter().map(|curve| bends(rates, curve)).collect::<Vec<f64>>())
+    else {
+        return Err(Missing::because(format!(
+            "a knee needs 2 blocks with all rates, and has {}",
+            curves.len()
+        )));
     };
     let sticks = sticks(rates);
     let mean = |drawn: &[usize]| -> Vec<f64> {
@@ -257,7 +263,13 @@ mod tests {
 
     /// ln p99 of `blocks` blocks at each rate: `of` is the truth; each block is shifted, and each trial has
     /// noise.
-    fn curves(rates: &[f64], blocks: usize, sd: f64, of: &dyn Fn(f64) -> f64, chance: &mut SplitMix) -> Vec<Vec<f64>> {
+    fn curves(
+        rates: &[f64],
+        blocks: usize,
+        sd: f64,
+        of: &dyn Fn(f64) -> f64,
+        chance: &mut SplitMix,
+    ) -> Vec<Vec<f64>> {
         let mut curve = || {
             let shift = 0.2 * chance.normal();
             rates.iter().map(|x| of(*x) + shift + sd * chance.normal()).collect()
@@ -277,7 +289,8 @@ mod tests {
     #[test]
     fn two_lines_without_noise_meet_where_they_meet() {
         for blocks in [2, 6] {
-            let found = bend(&RATES, &curves(&RATES, blocks, 0.0, &stick, &mut SplitMix(1)), 0.05, 1).unwrap();
+            let found =
+                bend(&RATES, &curves(&RATES, blocks, 0.0, &stick, &mut SplitMix(1)), 0.05, 1).unwrap();
             assert!((found.per_s - 530.0).abs() < 4.0, "{found:?}");
             assert!((found.p99_at_highest_s / found.p99_s).ln() > 2.5, "{found:?}");
             assert_eq!(found.interval_per_s.is_ok(), blocks == 6);
@@ -303,7 +316,8 @@ mod tests {
         let line = |x: f64| 0.005_f64.ln() + 0.002 * x;
         for (sd, seed) in [(0.05, 4), (0.3, 5), (1.0, 6)] {
             let mut chance = SplitMix(seed);
-            let is_named = |_: &u32| bend(&RATES, &curves(&RATES, 6, sd, &line, &mut chance), 0.05, 1).is_ok();
+            let is_named =
+                |_: &u32| bend(&RATES, &curves(&RATES, 6, sd, &line, &mut chance), 0.05, 1).is_ok();
             let named = (0..300).filter(is_named).count();
             println!("{named} of 300 lines with noise of {sd} have a knee");
             // One tail of 5 %, and two standard errors of the simulation.

@@ -292,9 +292,8 @@ fn causes(bakeoff: &Bakeoff, of: Subject) -> (Maybe<f64>, Maybe<f64>) {
             let Some(first) = run.cpu.first() else {
                 return Err(Missing::because("the CPUs were not watched"));
             };
-            let at = |i: &CpuInterval| -> Maybe<Option<Caused>> {
-                Ok(Some((i.from_ns, i.until_ns, cause(i)?)))
-            };
+            let at =
+                |i: &CpuInterval| -> Maybe<Option<Caused>> { Ok(Some((i.from_ns, i.until_ns, cause(i)?))) };
             beside(run.cpu.iter().map(at), first.from_ns, levels)
         });
         Ok(found?.ratio)

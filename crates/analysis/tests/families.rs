@@ -13,7 +13,9 @@ use rand_chacha::ChaCha8Rng;
 use record::bakeoff::Bakeoff;
 use record::gate::Gate;
 use record::missing::Missing;
-use record::profile::{Profile, ProfileDoubts, ProfileFilter, ProfileKind, ProfileStack, RunProfile, ThreadState};
+use record::profile::{
+    Profile, ProfileDoubts, ProfileFilter, ProfileKind, ProfileStack, RunProfile, ThreadState,
+};
 use record::resources::UsedBy;
 use sample::{Recipe, normal};
 
@@ -24,7 +26,8 @@ fn taken(events: f64, slow: f64, chance: &mut ChaCha8Rng) -> RunProfile {
     let mut stack = |n: i32| {
         let mean = 200_000.0 * 0.8_f64.powi(n) * slow * events / PERIOD_NS;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of samples")]
-        let count = (mean * (0.02 * normal(chance)).exp() + mean.sqrt() * normal(chance)).round().max(1.0) as u64;
+        let count =
+            (mean * (0.02 * normal(chance)).exp() + mean.sqrt() * normal(chance)).round().max(1.0) as u64;
         ProfileStack {
             comm: "server".to_owned(),
             state: ThreadState::Running,
@@ -90,8 +93,11 @@ fn each_family_holds_its_rate_and_all_together_the_sum() {
         assert!(matches!(all[2].subject, FamilySubject::Gate(_)));
         bound = rate_of_any(&all);
         let of_metrics = comparisons.pairs.iter().any(|pair| is_claim(pair.verdict));
-        let of_functions =
-            comparisons.profiled.pairs.iter().any(|pair| pair.clear().next().is_some() || pair.whole.is_clear());
+        let of_functions = comparisons
+            .profiled
+            .pairs
+            .iter()
+            .any(|pair| pair.clear().next().is_some() || pair.whole.is_clear());
         let of_gate = comparisons.gates[0].found == GateOutcome::Fail;
         metrics += u32::from(of_metrics);
         functions += u32::from(of_functions);

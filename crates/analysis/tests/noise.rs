@@ -67,8 +67,7 @@ fn filled(run: &mut Run, seconds: &[Second], with_io: bool) {
             lost: BTreeMap::new(),
         }
     };
-    run.instruments.io =
-        if with_io { (0..).zip(seconds).map(interval).collect() } else { Vec::new() };
+    run.instruments.io = if with_io { (0..).zip(seconds).map(interval).collect() } else { Vec::new() };
 }
 
 /// The part of I/O if each second of each trial is drawn by `truth`.
@@ -152,7 +151,8 @@ fn chance_has_no_share_and_idle_devices_neither() {
 fn without_the_instrument_or_with_losses_the_share_is_missing() {
     let mut bakeoff = bake();
     let seconds = || -> Vec<Second> {
-        let second = |i: u32| Second { per_s: 1e5 + f64::from(i % 3), request_ns: 1e6, bytes: 1e6, requests: 10 };
+        let second =
+            |i: u32| Second { per_s: 1e5 + f64::from(i % 3), request_ns: 1e6, bytes: 1e6, requests: 10 };
         (0..10).map(second).collect()
     };
     let mut io = |change: &dyn Fn(&mut Run)| {

@@ -433,7 +433,9 @@ impl Checker<'_> {
 
     fn cpus(&mut self, server: Option<&ParsedServer>) {
         let Some(server) = server else { return };
-        for (key, lists, what) in [("server.cpus", &server.cpus, "CPUs"), ("server.mem", &server.mem, "nodes")] {
+        for (key, lists, what) in
+            [("server.cpus", &server.cpus, "CPUs"), ("server.mem", &server.mem, "nodes")]
+        {
             let (Some(lists), Some(instances)) = (lists, &server.instances) else { continue };
             let bad = lists.value.iter().find(|text| cpu_list(text).is_none());
             let (found, expected) = match bad {

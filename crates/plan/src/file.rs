@@ -15,8 +15,9 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Mode, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate, ParsedJudge,
-    ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    Mode, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate,
+    ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
+    ParsedVariable,
 };
 use crate::phases::When;
 use crate::reader::{Reader, Section, entry};

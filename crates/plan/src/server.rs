@@ -327,7 +327,8 @@ mod tests {
 
     #[test]
     fn threads_of_the_load_and_memory_of_the_server_have_places() {
-        let placed = plan(&format!("[client]\ncpus = \"1,3\"\npin = true\n{SERVER}mem = [\"0-1\"]\n")).unwrap();
+        let placed =
+            plan(&format!("[client]\ncpus = \"1,3\"\npin = true\n{SERVER}mem = [\"0-1\"]\n")).unwrap();
         assert_eq!(placed.client(), Some(&ClientCpus { cpus: vec![1, 3], pinned: true }));
         let spec = placed.servers(&Levels::new(), Path::new("/s")).remove(0);
         assert_eq!((spec.mem, spec.cpus), (Some(vec![0, 1]), None));

@@ -68,8 +68,16 @@ pub(crate) fn sources(noise: &Noise) -> Vec<(&'static str, Maybe<f64>, String)> 
         ("trials", Ok(share(noise.between_trials)), of_trials()),
         ("within-trials", Ok(within), "variance between the intervals of a trial".to_owned()),
         ("stolen-time", by(&noise.steal_ratio), "regression of intervals on stolen time".to_owned()),
-        ("placement", by(&noise.placement_ratio), "regression of intervals on uneven use of the CPUs".to_owned()),
-        ("io", by(&noise.io.clone().map(|io| io.ratio)), noise.io.as_ref().map(io_evidence).unwrap_or_default()),
+        (
+            "placement",
+            by(&noise.placement_ratio),
+            "regression of intervals on uneven use of the CPUs".to_owned(),
+        ),
+        (
+            "io",
+            by(&noise.io.clone().map(|io| io.ratio)),
+            noise.io.as_ref().map(io_evidence).unwrap_or_default(),
+        ),
     ]
 }
 

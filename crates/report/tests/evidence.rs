@@ -1,5 +1,5 @@
-//! Families, knees, slopes of memory, throughput per watt and the sources of noise: on the page, at a terminal
-//! and in the document of a bake-off.
+//! Families, knees, slopes of memory, throughput per watt, places of threads and the sources of noise: on the
+//! page, at a terminal and in the document of a bake-off.
 
 #[path = "../../analysis/tests/sample/mod.rs"]
 #[allow(dead_code, reason = "this program uses a part of it")]
@@ -46,13 +46,19 @@ fn a_page_with_gates_lists_its_families_and_one_without_has_no_list() {
     assert!(plain.contains("(family of the metrics)") && !plain.contains("Families of comparisons"));
     bakeoff.judge.gates = vec![Gate::read("throughput >= 10/s").expect("a gate")];
     let page = html(&bakeoff);
-    assert!(page.contains("Families of comparisons") && page.contains("gate throughput &gt;= 10/s"), "{page}");
+    assert!(
+        page.contains("Families of comparisons") && page.contains("gate throughput &gt;= 10/s"),
+        "{page}"
+    );
     // 5 % of the metrics and 2.5 % of the gate.
     assert!(page.contains("has a probability of at most 7.5 %"), "{page}");
     let families = &document(&bakeoff)["families"];
     assert_eq!(families[0]["family"], "metrics");
     assert_eq!((&families[0]["comparisons"], &families[0]["false_ratio_max"]), (&2.into(), &0.05.into()));
-    assert_eq!((&families[1]["family"], &families[1]["gate"]), (&"gate".into(), &"throughput >= 10/s".into()));
+    assert_eq!(
+        (&families[1]["family"], &families[1]["gate"]),
+        (&"gate".into(), &"throughput >= 10/s".into())
+    );
     assert_eq!(families[1]["comparisons"], 2);
 }
 
@@ -62,8 +68,7 @@ fn throughput_per_watt_is_a_column_only_if_energy_was_read() {
         let load = run.load.as_ref().expect("it is a load");
         let from_ns = load.measured_from_ns;
         // 50 W for 10 s.
-        let used =
-            Used { amount: 500.0, by: UsedBy::Machine, from_ns, until_ns: from_ns + 10_000_000_000 };
+        let used = Used { amount: 500.0, by: UsedBy::Machine, from_ns, until_ns: from_ns + 10_000_000_000 };
         run.resources.insert(Resource::Energy, Ok(used));
     });
     let page = html(&with);
@@ -76,7 +81,10 @@ fn throughput_per_watt_is_a_column_only_if_energy_was_read() {
         .and_then(|cell| cell.summary.clone().ok())
         .expect("energy is known");
     let per_watt = format!("{:.2}", 1.0 / energy.mean);
-    assert!((17.0..19.0).contains(&(1.0 / energy.mean)) && page.contains(&format!(">{per_watt}<")), "{per_watt}");
+    assert!(
+        (17.0..19.0).contains(&(1.0 / energy.mean)) && page.contains(&format!(">{per_watt}<")),
+        "{per_watt}"
+    );
     assert!(!html(&bake(|_, _| {})).contains("per watt"));
 }
 
@@ -115,14 +123,16 @@ fn rates(levels: Vec<u32>) -> Bakeoff {
         ..Recipe::journal()
     };
     let mut bakeoff = recipe.bake();
-    let rate_of: Vec<f64> = bakeoff.trials.iter().map(|t| t.levels["threads"].parse().expect("a rate")).collect();
+    let rate_of: Vec<f64> =
+        bakeoff.trials.iter().map(|t| t.levels["threads"].parse().expect("a rate")).collect();
     for attempt in &mut bakeoff.attempts {
         let per_s = rate_of[attempt.trial as usize];
         let load = attempt.run.as_mut().and_then(|run| run.load.as_mut()).expect("it is a load");
         load.settings.pace = Loop::Open(OpenLoop::plain(per_s));
         load.achieved_per_s = per_s;
         let response = load.response.as_mut().expect("an open loop");
-        let typical_ns = 5e6 * (0.02 * (per_s - 600.0).max(0.0)).exp() * (1.0 + 0.01 * f64::from(attempt.trial % 7));
+        let typical_ns =
+            5e6 * (0.02 * (per_s - 600.0).max(0.0)).exp() * (1.0 + 0.01 * f64::from(attempt.trial % 7));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
         let typical_ns = typical_ns as u64;
         response.known = [(typical_ns, 20_000)].into_iter().collect();
@@ -144,7 +154,8 @@ fn the_knee_is_named_with_its_interval_and_three_rates_say_nothing() {
     let bakeoff = rates(vec![200, 400, 600, 700, 800]);
     let document = document(&bakeoff);
     let knee = &document["knees"][0];
-    let [low, value, high] = ["low_per_s", "knee_per_s", "high_per_s"].map(|name| knee[name].as_f64().unwrap());
+    let [low, value, high] =
+        ["low_per_s", "knee_per_s", "high_per_s"].map(|name| knee[name].as_f64().unwrap());
     assert!((value - 600.0).abs() < 15.0 && low <= 600.0 && 600.0 <= high, "{knee}");
     assert_eq!(knee["blocks"], 6);
     let text = printed(&bakeoff);

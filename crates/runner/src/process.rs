@@ -460,7 +460,8 @@ mod tests {
             let log = Log::make(std::fs::File::open(folder.path()).unwrap(), "log", None).unwrap();
             let mut command = Command::new("cat");
             command.arg("/proc/self/numa_maps");
-            let mut process = Process::start(command, &Placement { mem, ..Placement::ANYWHERE }, &log).unwrap();
+            let mut process =
+                Process::start(command, &Placement { mem, ..Placement::ANYWHERE }, &log).unwrap();
             assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
             process.finish().unwrap();
             log.text().unwrap()

@@ -255,12 +255,11 @@ impl Driver<'_> {
 
     fn drive(&mut self, settings: &LoadSettings) -> Result<LoadRecord, Shortfall> {
         let quotas = &mut self.quotas;
-        let record =
-            load::run_with(settings, &self.client, self.stop, &mut |event| match event {
-                load::Event::PhaseStarts { phase: Phase::Measure, .. } => quotas.open(),
-                load::Event::MeasureEnds => quotas.close(),
-                _ => {}
-            });
+        let record = load::run_with(settings, &self.client, self.stop, &mut |event| match event {
+            load::Event::PhaseStarts { phase: Phase::Measure, .. } => quotas.open(),
+            load::Event::MeasureEnds => quotas.close(),
+            _ => {}
+        });
         let mut record = record?;
         if record.verdict.state == Validity::Interrupted {
             return Err(Shortfall::Stopped);

@@ -215,10 +215,13 @@ fn threads(process: i32, room: &mut usize, is_wanted: fn(&str) -> bool) -> Maybe
         })?;
         let ran_ns = match process_time::text(format!("{folder}/schedstat")) {
             Ok(text) => text.split_ascii_whitespace().next().and_then(|ns| ns.parse().ok()),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && fs::exists(&folder).unwrap_or(false) => None,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && fs::exists(&folder).unwrap_or(false) => {
+                None
+            }
             Err(_) => continue,
         };
-        let ran_ns = ran_ns.ok_or_else(|| Missing::because("the kernel does not count the time of threads"))?;
+        let ran_ns =
+            ran_ns.ok_or_else(|| Missing::because("the kernel does not count the time of threads"))?;
         found.push((id, Seen { name: name.to_owned(), cpu, ran_ns }));
     }
     Ok(found)

@@ -399,24 +399,25 @@ fn measure(
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let order = (header.id, &settings, *stop);
-        let generated = generator::generate(generator.as_deref(), (fleet.as_ref(), &client), order, &mut |event| {
-            watched(&mut spooled, event);
-            if let Event::Load(told) = event {
-                meter.follow(told);
-                surroundings.follow(told);
-                used.follow(told);
-                places.follow(told);
-                spooled.follow(told);
-                if let Some(reader) = &mut reader {
-                    reader.follow(told);
+        let generated =
+            generator::generate(generator.as_deref(), (fleet.as_ref(), &client), order, &mut |event| {
+                watched(&mut spooled, event);
+                if let Event::Load(told) = event {
+                    meter.follow(told);
+                    surroundings.follow(told);
+                    used.follow(told);
+                    places.follow(told);
+                    spooled.follow(told);
+                    if let Some(reader) = &mut reader {
+                        reader.follow(told);
+                    }
+                    if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+                        // The only line that is written while the load runs: events count from here on.
+                        journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+                    }
                 }
-                if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-                    // The only line that is written while the load runs: events count from here on.
-                    journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
-                }
-            }
-            on_event(event);
-        });
+                on_event(event);
+            });
         if let Some(reader) = reader {
             reader.end((host, anchor), &mut series, &mut missing);
         }

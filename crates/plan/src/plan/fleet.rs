@@ -23,7 +23,8 @@ impl Plan {
     /// Reason that the threads of the load cannot have CPUs of the plan.
     pub(crate) fn no_client(&self) -> Option<String> {
         self.client.as_ref()?;
-        let why = "a target other than exec: its commands would run on the CPUs of the threads that start them";
+        let why =
+            "a target other than exec: its commands would run on the CPUs of the threads that start them";
         self.load_is_commands().then(|| why.to_owned())
     }
 

@@ -16,7 +16,8 @@ pub(super) fn all(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Value>
 fn one(knee: &Knee) -> Value {
     let bend = &knee.bend;
     let interval = bend.clone().and_then(|bend| bend.interval_per_s);
-    let ns = |of: fn(&analysis::knee::Bend) -> f64| bend.as_ref().map(|bend| of(bend) * 1e9).map_err(Clone::clone);
+    let ns =
+        |of: fn(&analysis::knee::Bend) -> f64| bend.as_ref().map(|bend| of(bend) * 1e9).map_err(Clone::clone);
     Object::default()
         .with("a", json!(knee.a))
         .with("levels", json!(knee.levels))

@@ -10,7 +10,11 @@ use crate::noise::{Cost, designs};
 /// Sources of the noise of a bake-off, with their shares of it. Causes are a part of that within trials.
 pub(super) fn sources(noise: &Noise) -> Vec<Value> {
     let of = |(source, share, evidence): (&str, Maybe<f64>, String)| {
-        Object::default().with("source", source).maybe("share_ratio", share).with("evidence", evidence).finish()
+        Object::default()
+            .with("source", source)
+            .maybe("share_ratio", share)
+            .with("evidence", evidence)
+            .finish()
     };
     crate::noise::sources(noise).into_iter().map(of).collect()
 }

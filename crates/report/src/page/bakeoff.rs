@@ -21,8 +21,8 @@ use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::names::Names;
 use crate::number::{
-    change_interval_of, change_of, date_time, metric_ends, metric_value, outward, p_value, share, significant,
-    significant_4,
+    change_interval_of, change_of, date_time, metric_ends, metric_value, outward, p_value, share,
+    significant, significant_4,
 };
 use crate::words::{
     cell_mean, configuration, metric as metric_name, named, not_judged, only, plural, sense, values_of,

@@ -9,9 +9,7 @@ use super::table::{Align, Table};
 use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::{Claim, Standing, claim};
 use crate::number::{change_interval_of, change_of, metric_value, p_value, share};
-use crate::words::{
-    cell_mean, configuration, metric as metric_name, not_judged, plural, sense, values_of,
-};
+use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, plural, sense, values_of};
 
 /// Writes a table of verdicts for each judged metric, the limits of the claim, and the claim itself last.
 ///
