@@ -28,6 +28,7 @@ mod judge;
 pub mod knee;
 mod machine;
 mod mean;
+pub mod memory_trends;
 mod metric;
 pub mod noise;
 pub mod observing;

@@ -133,7 +133,7 @@ fn trial(bakeoff: &Bakeoff, trial: &Trial) -> Value {
     if places != analysis::placement::Places::default() {
         document["placement"] = json!({"client": places.client, "server": places.server});
     }
-    if let Some(Ok(growth)) = run.map(analysis::resources::memory_trend) {
+    if let Some(Ok(growth)) = run.map(analysis::memory_trends::memory_trend) {
         document["memory_trend"] = json!({"bytes_per_s": growth.per_s, "low_bytes_per_s": growth.low, "high_bytes_per_s": growth.high});
     }
     if let Some(turns) = run.and_then(|run| run.turns) {

@@ -150,7 +150,7 @@ fn memory(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
             "#shrank for certain",
         ],
     );
-    for of in analysis::resources::memory_trends(bakeoff, alpha) {
+    for of in analysis::memory_trends::memory_trends(bakeoff, alpha) {
         let ends = |interval: &(f64, f64)| {
             let (low, high) = outward(*interval, significant_4);
             format!("{low} to {high}")
