@@ -47,7 +47,7 @@ impl FamilySubject {
 pub fn families(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<Family> {
     let alpha = bakeoff.judge.alpha;
     let of = |subject, comparisons, rate| Family { subject, comparisons, rate };
-    // A gate whose condition holds can only fail falsely, and the other way round: one tail each.
+    // If its condition holds, a gate can only fail falsely, otherwise only pass falsely: one tail each.
     let gates = comparisons
         .gates
         .iter()

@@ -36,7 +36,7 @@ pub struct Knee {
     pub rates_per_s: Vec<f64>,
     /// Blocks with a value at each of them.
     pub blocks: usize,
-    /// The knee, or the reason that there is none.
+    /// The knee, or the reason that it is not named.
     pub bend: Maybe<Bend>,
 }
 

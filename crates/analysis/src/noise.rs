@@ -304,8 +304,8 @@ fn causes(bakeoff: &Bakeoff, of: Subject) -> (Maybe<f64>, Maybe<f64>) {
 /// Part of the variation within trials that goes with I/O, by the better of two numbers.
 ///
 /// More work means more I/O, so I/O that rises with throughput, or falls with latency, is an effect and not a
-/// cause. The mean time of a request serves better than the time of all requests: in a closed loop whose
-/// threads all wait for a slow device, the latter does not change.
+/// cause. The mean time of a request serves better than the time of all requests: if all
+/// threads of a closed loop wait for a slow device, the latter does not change.
 fn io(bakeoff: &Bakeoff, of: Subject) -> Maybe<OfIo> {
     let is_cause = |correlation: f64| (correlation < 0.0) == (of == Subject::Throughput);
     let evidence = |by: IoEvidence| -> Maybe<OfIo> {
@@ -345,13 +345,13 @@ fn of_interval(interval: &IoInterval, by: IoEvidence) -> Maybe<Option<f64>> {
 /// Start, end and cause of an interval.
 type Caused = (u64, u64, f64);
 
-/// What one cause explains.
+/// Variation that one cause explains.
 struct Explained {
     ratio: f64,
     correlation: f64,
 }
 
-/// What a cause explains over all trials that have it.
+/// Variation that a cause explains over all trials that have it.
 ///
 /// - `of_trial`: cause and ln level of the intervals of a trial, both without their means.
 fn correlated(

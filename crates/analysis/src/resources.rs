@@ -68,7 +68,7 @@ pub(crate) fn memory_growth(run: &Run, load: &LoadRecord) -> Maybe<Value> {
 ///
 /// # Errors
 ///
-/// The reason that there are none.
+/// The reason that they are missing.
 pub(crate) fn known_levels(run: &Run) -> Maybe<Vec<(f64, f64)>> {
     let levels = memory_levels(run);
     if levels.is_empty() {

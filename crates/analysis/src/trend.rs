@@ -57,7 +57,7 @@ fn joined(levels: &[(f64, f64)]) -> Vec<(f64, f64)> {
     levels.chunks_exact(each).map(mean).collect()
 }
 
-/// Half width: the quantile of the slopes of samples whose true slope is 0.
+/// Half width: the quantile of the slopes of samples with a true slope of 0.
 fn margin(points: &[(f64, f64)], residuals: &[f64]) -> f64 {
     let n = residuals.len();
     let phi = memory(residuals);

@@ -17,7 +17,7 @@ use sample::{Recipe, normal};
 
 const S: u64 = 1_000_000_000;
 
-/// What one second of a trial had.
+/// Rates of one second of a trial.
 struct Second {
     per_s: f64,
     request_ns: f64,

@@ -72,7 +72,7 @@ pub(crate) struct ParsedVariable {
     pub(crate) value: Templated<String>,
 }
 
-/// Where the threads of the load run.
+/// CPUs of the threads of the load.
 #[derive(Debug)]
 pub(crate) struct ParsedClient {
     pub(crate) cpus: Located<Vec<u32>>,

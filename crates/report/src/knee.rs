@@ -8,7 +8,7 @@ use crate::names::Names;
 use crate::number::{metric_ends, metric_value, share};
 use crate::words::plural;
 
-/// Configurations that are told.
+/// Configurations with a sentence.
 const SHOWN: usize = 12;
 
 /// A sentence for each configuration; empty if the plan has too few rates for a knee.

@@ -57,7 +57,7 @@ fn io_evidence(io: &OfIo) -> String {
     format!("correlation {:+.2}, {}", io.correlation, io.by.word())
 }
 
-/// Where the noise comes from: source, share of all of it, and evidence.
+/// Sources of the noise: name, share of all of it, and evidence.
 pub(crate) fn sources(noise: &Noise) -> Vec<(&'static str, Maybe<f64>, String)> {
     let share = |variance: f64| if noise.variance > 0.0 { variance / noise.variance } else { 0.0 };
     let within = share(noise.within);

@@ -13,7 +13,7 @@ pub(crate) type Mask = [libc::c_ulong; WORDS];
 const WORDS: usize = 16;
 const BITS: usize = libc::c_ulong::BITS as usize;
 
-/// Nodes of this machine that have memory; node 0 of a machine whose kernel knows no nodes.
+/// Nodes of this machine that have memory; node 0 if the kernel knows no nodes.
 ///
 /// - `root`: folder that holds `sys`.
 pub(crate) fn of_machine(root: &Path) -> BTreeSet<u32> {
@@ -35,8 +35,8 @@ pub(crate) fn mask(nodes: &[u32]) -> Mask {
 ///
 /// A kernel without nodes has node 0 alone, to which all memory is bound.
 pub(crate) fn bind(mask: &Mask) -> io::Result<()> {
-    // SAFETY: the kernel reads the mask, which lives until the call returns; it takes one bit less than it is
-    // told.
+    // SAFETY: the kernel reads the mask, which lives until the call returns, and one bit less than its
+    // length says.
     let done = Errno::result(unsafe {
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, mask.as_ptr(), WORDS * BITS + 1)
     });

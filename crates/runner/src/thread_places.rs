@@ -77,7 +77,7 @@ impl<'a> ThreadPlaces<'a> {
         }
     }
 
-    /// Adds the shares to `series`, or the reason that there are none to `missing`.
+    /// Adds the shares to `series`, or the reason that they are missing to `missing`.
     pub(crate) fn end(
         mut self,
         (host, anchor): (&str, WallAnchor),

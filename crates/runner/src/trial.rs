@@ -377,58 +377,49 @@ fn measure(
     let folder = workspace.folder();
     let settings = warm_up::shortened(settings_of(conductor, trial, workspace), &conductor.plan);
     let stored = stored_settings(conductor, trial, folder);
-    let watches_memory =
-        conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
     let own_values = own_values(conductor, trial, folder);
-    let watches_threads = conductor.beside.is_on()
-        && conductor.plan.fleet().is_none()
-        && conductor.plan.instruments().iter().any(|i| i == "cpu");
-    let client = generator::client_of(&conductor.plan);
-    let (fleet, anchor) = (conductor.plan.fleet().cloned(), header.anchor);
+    let [watches_memory, watches_cpus] = ["memory", "cpu"].map(|name| is_on(conductor, name));
+    let (fleet, client) = (conductor.plan.fleet().cloned(), generator::client_of(&conductor.plan));
     let Conductor { beside, on_event, stop, ledger, secrets, environment, generator, .. } = conductor;
-    let host = environment.fact("host.name").unwrap_or("localhost");
+    let here = (environment.fact("host.name").unwrap_or("localhost"), header.anchor);
     let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
     let members = || workspace.members();
-    let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
+    let mut spooled = Spooled::new(beside, writer.spool(), here.0, here.1);
     let mut meter = ServerMeter::of(servers, settings.target.scheme());
     let mut used = ServerUse::of(whose, &members, watches_memory);
-    let mut places = ThreadPlaces::of(&members, watches_threads);
+    let mut places = ThreadPlaces::of(&members, watches_cpus && fleet.is_none());
     let mut surroundings = Surroundings::of(folder);
     let mut journaled = Ok(());
     let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
-        let order = (header.id, &settings, *stop);
-        let generated =
-            generator::generate(generator.as_deref(), (fleet.as_ref(), &client), order, &mut |event| {
-                watched(&mut spooled, event);
-                if let Event::Load(told) = event {
-                    meter.follow(told);
-                    surroundings.follow(told);
-                    used.follow(told);
-                    places.follow(told);
-                    spooled.follow(told);
-                    if let Some(reader) = &mut reader {
-                        reader.follow(told);
-                    }
-                    if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-                        // The only line that is written while the load runs: events count from here on.
-                        journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
-                    }
+        let (by, order) = ((fleet.as_ref(), &client), (header.id, &settings, *stop));
+        let generated = generator::generate(generator.as_deref(), by, order, &mut |event| {
+            watched(&mut spooled, event);
+            if let Event::Load(told) = event {
+                meter.follow(told);
+                surroundings.follow(told);
+                used.follow(told);
+                places.follow(told);
+                spooled.follow(told);
+                reader.iter_mut().for_each(|reader| reader.follow(told));
+                if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+                    // The only line that is written while the load runs: events count from here on.
+                    journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
                 }
-                on_event(event);
-            });
+            }
+            on_event(event);
+        });
         if let Some(reader) = reader {
-            reader.end((host, anchor), &mut series, &mut missing);
+            reader.end(here, &mut series, &mut missing);
         }
         generated
     });
     journaled?;
     let spool = spooled.end_with(&mut missing);
-    let resources = used.end((host, anchor), &mut series, &mut missing);
-    places.end((host, anchor), &mut series, &mut missing);
+    let resources = used.end(here, &mut series, &mut missing);
+    places.end(here, &mut series, &mut missing);
     let server_cpu = meter.end();
-    let throttled = beside.take_throttled();
     let flags = record
         .as_ref()
         .map_or_else(|_| BTreeMap::new(), |record| surroundings.end(whose, &server_cpu, record));
@@ -440,10 +431,15 @@ fn measure(
         spool,
         series,
         missing,
-        throttled,
+        throttled: beside.take_throttled(),
         turns: None,
         release,
     })
+}
+
+/// Whether an instrument of the plan watches the trial.
+fn is_on(conductor: &Conductor<'_>, instrument: &str) -> bool {
+    conductor.beside.is_on() && conductor.plan.instruments().iter().any(|name| name == instrument)
 }
 
 /// Returns the settings of a trial's load for storage: with the references of the plan.

@@ -128,7 +128,7 @@ impl Engine {
         Self { turns, ..self }
     }
 
-    /// Variant whose threads have these CPUs.
+    /// Variant with these CPUs for its threads.
     pub(crate) fn bound_to(self, cpus: Option<ThreadCpus>) -> Self {
         Self { cpus, ..self }
     }

@@ -1,4 +1,4 @@
-//! Where the load is generated: on CPUs of this machine, or by a fleet, whose agents generate it together.
+//! Generators of the load: CPUs of this machine, or the agents of a fleet.
 
 use std::path::Path;
 

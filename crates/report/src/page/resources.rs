@@ -1,5 +1,5 @@
-//! Resources of every cell beside its speed: locks, I/O, memory, energy, places of threads; and how the warm-ups
-//! went.
+//! Resources of every cell beside its speed: locks, I/O, memory, energy, places of threads; and how the
+//! warm-ups went.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +100,7 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
     table
 }
 
-/// Where threads ran; `None` if no run read it.
+/// Table of the CPUs on which threads ran; `None` if no run read them.
 fn placement(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
     let conditions = comparisons.conditions.join(", ");
     let mut table = Table::new(
