@@ -30,8 +30,39 @@ pub(crate) fn over_blocks(
     blocks: usize,
     alpha: f64,
     seed: u64,
-    mut statistic: impl FnMut(&[usize]) -> Option<f64>,
+    statistic: impl FnMut(&[usize]) -> Option<f64>,
 ) -> Maybe<(f64, f64)> {
+    let mut found = drawn(blocks, seed, statistic)?;
+    found.sort_by(f64::total_cmp);
+    let tail = tail(blocks as f64, alpha);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
+    let beyond = (tail * found.len() as f64) as usize;
+    Ok((found[beyond], found[found.len() - 1 - beyond]))
+}
+
+/// Interval of t about `value` with the standard error of the samples, for a statistic such as a median: the
+/// samples of few blocks take so few values that their percentiles are too close.
+///
+/// - `statistic`: as of [`over_blocks`].
+///
+/// # Errors
+///
+/// As [`over_blocks`].
+pub(crate) fn about(
+    value: f64,
+    (blocks, alpha, seed): (usize, f64, u64),
+    statistic: impl FnMut(&[usize]) -> Option<f64>,
+) -> Maybe<(f64, f64)> {
+    let found = drawn(blocks, seed, statistic)?;
+    let n = found.len() as f64;
+    let mean = found.iter().sum::<f64>() / n;
+    let error = (found.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    let margin = far(blocks as f64, alpha) * error;
+    Ok((value - margin, value + margin))
+}
+
+/// The statistic of each sample of the blocks.
+fn drawn(blocks: usize, seed: u64, mut statistic: impl FnMut(&[usize]) -> Option<f64>) -> Maybe<Vec<f64>> {
     if blocks < BLOCKS_MIN {
         return Err(Missing::because(format!("an interval by bootstrap needs {BLOCKS_MIN} blocks")));
     }
@@ -44,17 +75,17 @@ pub(crate) fn over_blocks(
     if found.len() < DRAWS - DRAWS / 10 {
         return Err(Missing::because("too many samples of the blocks have no value"));
     }
-    found.sort_by(f64::total_cmp);
-    let tail = tail(blocks as f64, alpha);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
-    let beyond = (tail * found.len() as f64) as usize;
-    Ok((found[beyond], found[found.len() - 1 - beyond]))
+    Ok(found)
+}
+
+/// The t quantile of a tail, with the factor by which samples of few blocks vary too little.
+fn far(n: f64, alpha: f64) -> f64 {
+    t_above(alpha / 2.0, n - 1.0) * (n / (n - 1.0)).sqrt()
 }
 
 /// Share of the samples beyond each end.
 fn tail(n: f64, alpha: f64) -> f64 {
-    let far = t_above(alpha / 2.0, n - 1.0) * (n / (n - 1.0)).sqrt();
-    Normal::standard().sf(far)
+    Normal::standard().sf(far(n, alpha))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use record::missing::{Maybe, Missing};
 use record::run::Run;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
-use crate::bootstrap::over_blocks;
+use crate::bootstrap::about;
 use crate::cell::{BlockValue, Cell, Seen, combinations, seen};
 use crate::metric::{Value, counted_per_s, cpu_ratio, events_in_doubt_per_s, not_degraded};
 use crate::paired::Paired;
@@ -36,7 +36,7 @@ pub struct Slope {
     /// The slope of Theil and Sen: the median over all pairs of rates of a block. A few wild trials do not
     /// move it; far from the value, they dominate that.
     pub robust_s: Maybe<f64>,
-    /// Its interval, by bootstrap over the blocks.
+    /// Its interval: t with the standard error of a bootstrap over the blocks.
     pub robust_interval_s: Maybe<(f64, f64)>,
     /// CPU seconds per second that the line predicts without any event: mean over the blocks.
     pub background_ratio: Maybe<f64>,
@@ -119,7 +119,7 @@ fn theil_sen(lines: &[&Line]) -> Maybe<f64> {
 }
 
 fn robust_interval(lines: &[&Line], alpha: f64, seed: u64) -> Maybe<(f64, f64)> {
-    over_blocks(lines.len(), alpha, seed, |drawn| {
+    about(theil_sen(lines)?, (lines.len(), alpha, seed), |drawn| {
         theil_sen(&drawn.iter().map(|i| lines[*i]).collect::<Vec<&Line>>()).ok()
     })
 }

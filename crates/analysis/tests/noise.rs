@@ -78,7 +78,7 @@ fn found(seed: u64, truth: &dyn Fn(&mut ChaCha8Rng) -> Second) -> Maybe<OfIo> {
         let level = (0.5 * normal(&mut chance)).exp();
         let seconds: Vec<Second> = (0..10)
             .map(|_| truth(&mut chance))
-            .map(|s| Second { per_s: s.per_s * level, bytes: s.bytes * level, ..s })
+            .map(|s| Second { per_s: s.per_s * level, ..s })
             .collect();
         filled(run, &seconds, true);
     }

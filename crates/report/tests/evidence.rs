@@ -39,6 +39,12 @@ fn printed(bakeoff: &Bakeoff) -> String {
     String::from_utf8(out).expect("text").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The rest of the table with a caption that begins like this.
+fn table<'a>(page: &'a str, caption: &str) -> &'a str {
+    let from = page.find(caption).expect("the page has the table");
+    &page[from..from + page[from..].find("</table>").expect("tables end")]
+}
+
 #[test]
 fn a_page_with_gates_lists_its_families_and_one_without_has_no_list() {
     let mut bakeoff = bake(|_, _| {});
@@ -102,8 +108,7 @@ fn the_servers_memory_has_a_slope_in_each_cell_and_each_trial() {
         run.series = (0..20).map(level).collect();
     });
     let page = html(&grows);
-    let table = page.split("Growth of the server").nth(1).expect("the page has the table");
-    let table = &table[..table.find("</table>").expect("tables end")];
+    let table = table(&page, "Growth of the server");
     assert!(table.contains("grew for certain"), "{table}");
     assert_eq!(table.matches(">6<").count(), 4, "six trials, all of which grew, in two cells: {table}");
     let trend = &document(&grows)["trials"][0]["memory_trend"];
@@ -202,8 +207,7 @@ fn the_places_of_threads_are_in_the_table_and_in_each_trial() {
         ];
     });
     let page = html(&placed);
-    let table = page.split("Where threads ran").nth(1).expect("the page has the table");
-    let table = &table[..table.find("</table>").expect("tables end")];
+    let table = table(&page, "Where threads ran");
     assert_eq!(table.matches("CPU 1: 75.0 %, CPU 0: 25.0 %").count(), 2, "{table}");
     assert!(table.contains("CPU 0: 87.5 %, CPU 1: 12.5 %") && table.contains("6 of 12"), "{table}");
     let placement = &document(&placed)["trials"][0]["placement"];

@@ -19,6 +19,7 @@ use record::verdict::Validity;
 use crate::Event;
 use crate::conductor::Conductor;
 use crate::error::RunnerError;
+use crate::generator;
 use crate::queue::Work;
 use crate::quotas::Quotas;
 use crate::series::{self, SeriesEnd, told};

@@ -203,10 +203,8 @@ fn threads(process: i32, room: &mut usize, is_wanted: fn(&str) -> bool) -> Maybe
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Ok(found) };
     for id in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
         let folder = format!("/proc/{process}/task/{id}");
-        let Some((name, cpu)) = process_time::text(format!("{folder}/stat")).ok().as_deref().and_then(parse)
-        else {
-            continue;
-        };
+        let Ok(stat) = process_time::text(format!("{folder}/stat")) else { continue };
+        let Some((name, cpu)) = parse(&stat) else { continue };
         if !is_wanted(name) {
             continue;
         }

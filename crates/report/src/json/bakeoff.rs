@@ -160,15 +160,12 @@ fn observing_cost(cost: &ObservingCost) -> Value {
 
 fn families(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
     let of = |family: &Family| {
-        json!({
-            "family": family.subject.word(),
-            "gate": match family.subject {
-                FamilySubject::Gate(gate) => Some(gate.to_string()),
-                FamilySubject::Metrics | FamilySubject::Functions => None,
-            },
-            "comparisons": family.comparisons,
-            "false_ratio_max": family.rate,
-        })
+        let object = Object::default().with("family", family.subject.word());
+        let object = match family.subject {
+            FamilySubject::Gate(gate) => object.with("gate", gate.to_string()),
+            FamilySubject::Metrics | FamilySubject::Functions => object,
+        };
+        object.with("comparisons", family.comparisons).with("false_ratio_max", family.rate).finish()
     };
     analysis::families::families(bakeoff, comparisons).iter().map(of).collect()
 }
