@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 use archive::Archive;
-use bakeoff_runner::{Options, Outcome, RunnerError, run};
+use bakeoff_runner::{Event, Options, Outcome, RunnerError, run};
 use load::Stop;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
@@ -54,9 +54,13 @@ instruments = ["cpu"]
 fn conduct(plan: &plan::Plan) -> (Result<Outcome, RunnerError>, Option<Bakeoff>) {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
-    let outcome = run(plan, &archive, "test", &BESIDE, &Stop::new(), &mut |_| {});
-    let bakeoff = archive.bakeoffs().unwrap().first().map(|id| archive.bakeoff(*id).unwrap());
-    (outcome, bakeoff)
+    let mut id = None;
+    let outcome = run(plan, &archive, &BESIDE, &Stop::new(), &mut |event| {
+        if let Event::Started { id: its, .. } = event {
+            id = Some(*its);
+        }
+    });
+    (outcome, id.map(|id| archive.bakeoff(id).unwrap()))
 }
 
 #[test]
