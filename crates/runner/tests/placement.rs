@@ -69,7 +69,8 @@ fn threads_run_where_the_plan_says_and_the_record_says_so() {
     let cpus: Vec<usize> = (0..1_024).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let list = if first == last { first.to_string() } else { format!("{first},{last}") };
-    let plan = plan(&format!("cpus = \"{list}\"\npin = true"), &format!("cpus = [\"{last}\"]\nmem = [\"0\"]"));
+    let plan =
+        plan(&format!("cpus = \"{list}\"\npin = true"), &format!("cpus = [\"{last}\"]\nmem = [\"0\"]"));
     let (outcome, bakeoff) = conduct(&plan);
     assert!(outcome.is_ok(), "{outcome:?}");
     let bakeoff = bakeoff.unwrap();
@@ -93,7 +94,11 @@ fn cpus_and_nodes_that_this_machine_does_not_have_are_refused_in_one_line_each()
     for (client, server, why) in [
         ("cpus = \"1023\"", "", "`client.cpus` names CPU 1023, which is not online here"),
         ("cpus = \"0\"", "cpus = [\"1023\"]", "`server.cpus` names CPU 1023, which is not online here"),
-        ("cpus = \"0\"", "mem = [\"1023\"]", "`server.mem` names memory node 1023, which this machine does not have"),
+        (
+            "cpus = \"0\"",
+            "mem = [\"1023\"]",
+            "`server.mem` names memory node 1023, which this machine does not have",
+        ),
     ] {
         let (outcome, bakeoff) = conduct(&plan(client, server));
         let Err(RunnerError::NotFit { problems }) = outcome else { panic!("{outcome:?}") };
