@@ -77,7 +77,9 @@ fn margin(points: &[(f64, f64)], residuals: &[f64]) -> f64 {
     // The fit takes two degrees of freedom, the memory one; sums of blocks vary less than those of all steps.
     let free = n as f64 - 3.0;
     let freed = n as f64 / (free * (n - block) as f64).sqrt() * t_above(ALPHA / 2.0, free) / NORMAL;
-    left.iter_mut().for_each(|step| *step = (*step - mean) * freed);
+    for step in &mut left {
+        *step = (*step - mean) * freed;
+    }
     // The same levels give the same interval.
     let mut chance = SplitMix(n as u64);
     let mut slopes: Vec<f64> = (0..DRAWS)

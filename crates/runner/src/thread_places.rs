@@ -284,7 +284,9 @@ mod tests {
         thread::sleep(Duration::from_millis(1_000));
         let places = reader.end().unwrap();
         is_over.store(true, Ordering::SeqCst);
-        spinners.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in spinners {
+            thread.join().unwrap();
+        }
         drop(server);
         assert!((share(&places.client["load-90001"], last) - 1.0).abs() < 1e-9, "{places:?}");
         assert!((share(&places.client["load-90002"], first) - 1.0).abs() < 1e-9, "{places:?}");

@@ -389,8 +389,7 @@ fn measure(
     let mut used = ServerUse::of(whose, &members, watches_memory);
     let mut places = ThreadPlaces::of(&members, watches_cpus && fleet.is_none());
     let mut surroundings = Surroundings::of(folder);
-    let mut journaled = Ok(());
-    let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
+    let (mut series, mut missing, mut journaled) = (Vec::new(), BTreeMap::new(), Ok(()));
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
         let (by, order) = ((fleet.as_ref(), &client), (header.id, &settings, *stop));
@@ -402,7 +401,9 @@ fn measure(
                 used.follow(told);
                 places.follow(told);
                 spooled.follow(told);
-                reader.iter_mut().for_each(|reader| reader.follow(told));
+                if let Some(reader) = &mut reader {
+                    reader.follow(told);
+                }
                 if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
                     // The only line that is written while the load runs: events count from here on.
                     journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
@@ -416,7 +417,6 @@ fn measure(
         generated
     });
     journaled?;
-    let spool = spooled.end_with(&mut missing);
     let resources = used.end(here, &mut series, &mut missing);
     places.end(here, &mut series, &mut missing);
     let server_cpu = meter.end();
@@ -428,7 +428,7 @@ fn measure(
         server_cpu,
         flags,
         resources,
-        spool,
+        spool: spooled.end_with(&mut missing),
         series,
         missing,
         throttled: beside.take_throttled(),
