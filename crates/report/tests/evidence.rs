@@ -17,10 +17,12 @@ use record::series::{HistogramSlice, LatencyKind, Sample};
 use sample::Recipe;
 use serde_json::Value;
 
-fn bake(change: impl Fn(usize, &mut Run)) -> Bakeoff {
+fn bake(change: impl Fn(u32, &mut Run)) -> Bakeoff {
     let mut bakeoff = Recipe { with_trouble: false, threads: vec![1], ..Recipe::journal() }.bake();
     let runs = bakeoff.attempts.iter_mut().filter_map(|attempt| attempt.run.as_mut());
-    runs.enumerate().for_each(|(n, run)| change(n, run));
+    for (n, run) in (0..).zip(runs) {
+        change(n, run);
+    }
     bakeoff
 }
 
@@ -103,7 +105,7 @@ fn the_servers_memory_has_a_slope_in_each_cell_and_each_trial() {
             name: SERVER_MEMORY.into(),
             labels: "".into(),
             // 2,000 bytes a second, and a level that swings.
-            value: 1e8 + 2_000.0 * f64::from(second) + 100.0 * f64::from((7 * second + n as u32) % 5),
+            value: 1e8 + 2_000.0 * f64::from(second) + 100.0 * f64::from((7 * second + n) % 5),
         };
         run.series = (0..20).map(level).collect();
     });
