@@ -281,7 +281,7 @@ mod tests {
         // A thread that was just started may not have its binding yet.
         thread::sleep(Duration::from_millis(200));
         let reader = Reader::start(vec![server.pid()]).unwrap();
-        thread::sleep(Duration::from_millis(1_000));
+        thread::sleep(Duration::from_secs(1));
         let places = reader.end().unwrap();
         is_over.store(true, Ordering::SeqCst);
         for thread in spinners {
