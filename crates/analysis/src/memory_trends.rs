@@ -27,7 +27,7 @@ pub struct MemoryTrend {
     pub levels: Levels,
     /// Bytes per second: the mean of the trials' slopes.
     pub per_s: f64,
-    /// Its interval: t over the blocks.
+    /// Interval of the mean: t over the blocks.
     pub interval_per_s: Maybe<(f64, f64)>,
     /// Trials with a slope.
     pub trials: usize,

@@ -61,7 +61,7 @@ pub struct OfIo {
     pub ratio: f64,
     /// The number of the better evidence.
     pub by: IoEvidence,
-    /// Its correlation with the logarithm of the value, without the trials' means.
+    /// Correlation of that number with the logarithm of the value, without the trials' means.
     pub correlation: f64,
 }
 

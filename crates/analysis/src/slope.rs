@@ -36,7 +36,7 @@ pub struct Slope {
     /// The slope of Theil and Sen: the median over all pairs of rates of a block. A few wild trials do not
     /// move it; far from the value, they dominate that.
     pub robust_s: Maybe<f64>,
-    /// Its interval: t with the standard error of a bootstrap over the blocks.
+    /// Interval of that slope: t with the standard error of a bootstrap over the blocks.
     pub robust_interval_s: Maybe<(f64, f64)>,
     /// CPU seconds per second that the line predicts without any event: mean over the blocks.
     pub background_ratio: Maybe<f64>,
