@@ -154,7 +154,7 @@ mod tests {
         {
             let covered = covered(n, phi, 200, seed);
             println!("{n} levels with a memory of {phi}: {covered} of 200 intervals cover the slope");
-            // 95 % less two standard errors of the simulation: 92 %. Of a random walk, the interval covers 92 %.
+            // 95 % less two standard errors of the simulation: 92 %; a random walk is covered in 92 %.
             assert!(covered >= if phi < 1.0 { 184 } else { 176 }, "{n} {phi}: {covered}");
         }
     }
