@@ -76,10 +76,8 @@ fn found(seed: u64, truth: &dyn Fn(&mut ChaCha8Rng) -> Second) -> Maybe<OfIo> {
     for run in bakeoff.attempts.iter_mut().filter_map(|attempt| attempt.run.as_mut()) {
         // Levels that differ between trials explain nothing within them.
         let level = (0.5 * normal(&mut chance)).exp();
-        let seconds: Vec<Second> = (0..10)
-            .map(|_| truth(&mut chance))
-            .map(|s| Second { per_s: s.per_s * level, ..s })
-            .collect();
+        let seconds: Vec<Second> =
+            (0..10).map(|_| truth(&mut chance)).map(|s| Second { per_s: s.per_s * level, ..s }).collect();
         filled(run, &seconds, true);
     }
     noise(&bakeoff).expect("twelve trials of ten seconds").io
