@@ -45,8 +45,8 @@ pub struct Knee {
 pub struct Bend {
     /// Events per second at the knee.
     pub per_s: f64,
-    /// The 1 - alpha interval of that rate, by bootstrap over the blocks. An end at the edge of the places of a
-    /// fit extends to the outermost rate.
+    /// The 1 - alpha interval of that rate, by bootstrap over the blocks. An end at the edge of the places
+    /// of a fit extends to the outermost rate.
     pub interval_per_s: Maybe<(f64, f64)>,
     /// p99 at the knee, by the fit.
     pub p99_s: f64,
