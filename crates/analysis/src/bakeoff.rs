@@ -171,7 +171,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         }
     }
     let gates = gates(bakeoff, &reference, &field);
-    let mut slopes = slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha));
+    let mut slopes = slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha, bakeoff.seed));
     withdraw_intervals((&mut cells, &mut slopes), &dropped);
     Comparisons {
         compared: names(&compared),
@@ -229,6 +229,7 @@ fn withdraw_intervals((cells, slopes): (&mut [Cell], &mut [Slope]), dropped: &[D
     for slope in slopes.iter_mut().filter(|slope| slope.interval_s.is_ok()) {
         if let Some(of) = dropped.iter().find(|of| of.arm == slope.arm) {
             slope.interval_s = Err(after(of.after_block));
+            slope.robust_interval_s = Err(after(of.after_block));
         }
     }
 }

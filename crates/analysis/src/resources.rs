@@ -45,11 +45,7 @@ pub(crate) fn energy_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
 /// e to the growth of the server's memory over the measured phase, as a share of its first level: the slope
 /// of Theil and Sen times the length of the phase.
 pub(crate) fn memory_growth(run: &Run, load: &LoadRecord) -> Maybe<Value> {
-    let levels = memory_levels(run);
-    if levels.is_empty() {
-        let why = run.instruments.missing.get(SERVER_MEMORY).cloned();
-        return Err(why.unwrap_or_else(|| Missing::because("the server's own memory was not read")));
-    }
+    let levels = known_levels(run)?;
     let first = levels[0].1;
     if first <= 0.0 {
         return Err(Missing::because("the server's memory was 0 at the start"));
@@ -66,6 +62,20 @@ pub(crate) fn memory_growth(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     };
     let unjudged = (levels.len() < LEVELS_MIN).then(too_few);
     Ok(Value { unjudged, ..Value::exact(growth.exp()) })
+}
+
+/// Levels of the server's own memory in a run, in time order.
+///
+/// # Errors
+///
+/// The reason that they are missing.
+pub(crate) fn known_levels(run: &Run) -> Maybe<Vec<(f64, f64)>> {
+    let levels = memory_levels(run);
+    if levels.is_empty() {
+        let why = run.instruments.missing.get(SERVER_MEMORY).cloned();
+        return Err(why.unwrap_or_else(|| Missing::because("the server's own memory was not read")));
+    }
+    Ok(levels)
 }
 
 /// Seconds and bytes of the server's own memory, in time order.

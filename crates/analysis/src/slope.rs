@@ -10,9 +10,11 @@ use record::missing::{Maybe, Missing};
 use record::run::Run;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
+use crate::bootstrap::about;
 use crate::cell::{BlockValue, Cell, Seen, combinations, seen};
 use crate::metric::{Value, counted_per_s, cpu_ratio, events_in_doubt_per_s, not_degraded};
 use crate::paired::Paired;
+use crate::robust::median;
 
 /// Below this p, CPU use does not follow a line.
 const LACK_OF_FIT_P_MIN: f64 = 0.01;
@@ -31,6 +33,11 @@ pub struct Slope {
     pub value_s: Maybe<f64>,
     /// Interval of the value, t over the blocks; missing with one block.
     pub interval_s: Maybe<(f64, f64)>,
+    /// The slope of Theil and Sen: the median over all pairs of rates of a block. A few wild trials do not
+    /// move it; far from the value, they dominate that.
+    pub robust_s: Maybe<f64>,
+    /// Interval of that slope: t with the standard error of a bootstrap over the blocks.
+    pub robust_interval_s: Maybe<(f64, f64)>,
     /// CPU seconds per second that the line predicts without any event: mean over the blocks.
     pub background_ratio: Maybe<f64>,
 }
@@ -56,7 +63,8 @@ impl Slopes {
         &self.cells
     }
 
-    pub(crate) fn over_blocks(&self, alpha: f64) -> Vec<Slope> {
+    /// - `seed`: of the bootstrap.
+    pub(crate) fn over_blocks(&self, alpha: f64, seed: u64) -> Vec<Slope> {
         let slope = |(cell, lines): (&Cell, &Vec<Maybe<Line>>)| {
             let lines = straight(cell, lines);
             let mean = |figure: fn(&Line) -> f64| {
@@ -67,6 +75,9 @@ impl Slopes {
                 let one = || Missing::because("an interval needs at least 2 blocks");
                 Ok(Paired::in_order(&slopes).ok_or_else(one)?.interval(alpha))
             });
+            let robust = |all: Vec<&Line>| (theil_sen(&all), robust_interval(&all, alpha, seed));
+            let (robust_s, robust_interval_s) =
+                lines.clone().map_or_else(|why| (Err(why.clone()), Err(why)), robust);
             let (arm, levels) =
                 cell.levels.clone().into_iter().partition(|(name, _)| self.compared.contains(name));
             Slope {
@@ -74,6 +85,8 @@ impl Slopes {
                 levels,
                 value_s: mean(|line| line.slope),
                 interval_s: interval,
+                robust_s,
+                robust_interval_s,
                 background_ratio: mean(|line| line.intercept),
             }
         };
@@ -96,6 +109,19 @@ fn straight<'a>(cell: &Cell, lines: &'a [Maybe<Line>]) -> Maybe<Vec<&'a Line>> {
         return Err(cell.summary.clone().err().unwrap_or_else(none));
     }
     lines.iter().map(|line| line.as_ref().map_err(Clone::clone)).collect()
+}
+
+/// Median of the slopes between the rates of a block, over all blocks: what a block's time did to all of its
+/// trials is in none of them.
+fn theil_sen(lines: &[&Line]) -> Maybe<f64> {
+    let slopes: Vec<f64> = lines.iter().flat_map(|line| line.pairs.iter().copied()).collect();
+    median(&slopes).ok_or_else(|| Missing::because("no block has two rates"))
+}
+
+fn robust_interval(lines: &[&Line], alpha: f64, seed: u64) -> Maybe<(f64, f64)> {
+    about(theil_sen(lines)?, (lines.len(), alpha, seed), |drawn| {
+        theil_sen(&drawn.iter().map(|i| lines[*i]).collect::<Vec<&Line>>()).ok()
+    })
 }
 
 /// Slopes of a bake-off; `None` if no factor sets the rate, or it has fewer than two levels.
@@ -136,7 +162,7 @@ pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
 }
 
 /// Whether each level of the factor sets exactly one rate, different from the others.
-fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
+pub(crate) fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
     let mut rates: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
     for (trial, run) in bakeoff.sealed() {
         let Some(level) = trial.levels.get(&factor.name) else { return false };
@@ -198,6 +224,8 @@ struct Line {
     intercept: f64,
     /// Residual at each rate, as a share of the CPU use there.
     residuals: Vec<f64>,
+    /// Slopes between each two rates.
+    pairs: Vec<f64>,
 }
 
 fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
@@ -233,7 +261,12 @@ fn fit(points: &[(f64, f64)]) -> Maybe<Line> {
     let slope = (w * wxu - wx * wu) / spread;
     let intercept = (wu - slope * wx) / w;
     let residuals = points.iter().map(|(x, u)| (u - intercept - slope * x) / u).collect();
-    Ok(Line { slope, intercept, residuals })
+    let between = |(i, a): (usize, &(f64, f64))| {
+        let rise = |b: &(f64, f64)| (b.1 - a.1) / (b.0 - a.0);
+        points[i + 1..].iter().map(rise).filter(|rise| rise.is_finite()).collect::<Vec<f64>>()
+    };
+    let pairs = points.iter().enumerate().flat_map(between).collect();
+    Ok(Line { slope, intercept, residuals, pairs })
 }
 
 /// p of the test that the residuals at each rate are only noise between blocks; `None` if there are too few
@@ -324,7 +357,7 @@ mod tests {
             let lines = lines.into_iter().map(Ok).collect();
             let slopes =
                 Slopes { rate: "rate".into(), compared: Vec::new(), cells: vec![cell], lines: vec![lines] };
-            slopes.over_blocks(0.05).remove(0)
+            slopes.over_blocks(0.05, 1).remove(0)
         };
         let none = of(lines(0.0));
         let (low, high) = none.interval_s.clone().unwrap();
@@ -332,6 +365,37 @@ mod tests {
         let some = of(lines(2e-6));
         let (low, high) = some.interval_s.clone().unwrap();
         assert!(low <= 2e-6 && 2e-6 <= high, "{some:?}");
+    }
+
+    /// Six blocks of four rates; `wild`: the CPU use of one trial is five times as large.
+    fn robust(chance: &mut SplitMix, wild: bool) -> (f64, f64, (f64, f64)) {
+        let mut blocks: Vec<Vec<(f64, f64)>> = (0..6).map(|_| points(chance, 0.0)).collect();
+        blocks[2][3].1 *= if wild { 5.0 } else { 1.0 };
+        let lines: Vec<Line> = blocks.iter().map(|points| fit(points).unwrap()).collect();
+        let all: Vec<&Line> = lines.iter().collect();
+        let mean = all.iter().map(|line| line.slope).sum::<f64>() / 6.0;
+        (mean, theil_sen(&all).unwrap(), robust_interval(&all, 0.05, 3).unwrap())
+    }
+
+    #[test]
+    fn a_wild_trial_moves_the_mean_slope_and_hardly_that_of_theil_and_sen() {
+        let (mean, robust, (low, high)) = robust(&mut SplitMix(10), true);
+        assert!((robust / 200e-6 - 1.0).abs() < 0.02, "{robust}");
+        assert!((mean / 200e-6 - 1.0).abs() > 2.0 * (robust / 200e-6 - 1.0).abs(), "{mean} {robust}");
+        assert!(low < 200e-6 && 200e-6 < high, "{low} {high}");
+    }
+
+    #[test]
+    fn the_bootstrap_covers_the_slope_as_often_as_promised() {
+        let mut chance = SplitMix(11);
+        let covers = |_: &u32| {
+            let (_, _, (low, high)) = robust(&mut chance, false);
+            low <= 200e-6 && 200e-6 <= high
+        };
+        let covered = (0..300).filter(covers).count();
+        println!("{covered} of 300 intervals of the slope of Theil and Sen cover 200 us");
+        // 95 % less two standard errors of the simulation.
+        assert!(covered >= 277, "{covered}");
     }
 
     #[test]

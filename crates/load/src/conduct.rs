@@ -119,8 +119,9 @@ pub(crate) fn drive(
     }
     let seen = look(settings, hosts, stop, on_event)?;
     let recorded = attachments.recorded.clone().unwrap_or_else(|| Arc::from([]));
-    let engine =
-        Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock).in_turns(attachments.turns.clone());
+    let engine = Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock)
+        .in_turns(attachments.turns.clone())
+        .bound_to(attachments.cpus.clone());
     let engine = Arc::new(match &attachments.share {
         Some(share) => engine.of_share(share.clone()),
         None => engine,

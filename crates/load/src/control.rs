@@ -10,6 +10,7 @@
 //! Each answer begins with `ok` or `error:`. Permission to write to the socket is permission to control: only
 //! its owner has it.
 
+pub(crate) mod bound;
 mod command;
 mod error;
 pub(crate) mod progress;

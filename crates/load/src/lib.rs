@@ -50,6 +50,7 @@ use record::quantity::DURATION_MAX;
 use record::target::Target;
 
 pub use conduct::Attachments;
+pub use control::bound::ThreadCpus;
 pub use control::progress::Event;
 pub use control::start_line::{FirstStart, StartLine};
 pub use control::stop::{Stop, StopLevel};

@@ -78,6 +78,7 @@ pub(crate) fn check(
     let sequential = parsed.design.sequential.as_ref().map(|wanted| wanted.position);
     let measured = parsed.phases.measure.as_ref().map(|measure| measure.position);
     let mode = parsed.design.mode.as_ref().map(|mode| mode.position);
+    let client = parsed.client.as_ref().map(|client| client.cpus.position);
     let agents = parsed.fleet.as_ref().map(|fleet| fleet.agents.position);
     let mut plan = assemble(
         parsed,
@@ -92,6 +93,7 @@ pub(crate) fn check(
     }
     problems.extend(slices::refused(&mut plan, mode));
     problems.extend(fleet::refused(&mut plan, agents));
+    problems.extend(fleet::no_client(&plan, client));
     problems.is_empty().then_some(plan)
 }
 
@@ -431,25 +433,23 @@ impl Checker<'_> {
 
     fn cpus(&mut self, server: Option<&ParsedServer>) {
         let Some(server) = server else { return };
-        if let (Some(cpus), Some(instances)) = (&server.cpus, &server.instances) {
-            let bad = cpus.value.iter().find(|text| cpu_list(text).is_none());
-            let wrong = match bad {
-                Some(text) => Some((
+        for (key, lists, what) in
+            [("server.cpus", &server.cpus, "CPUs"), ("server.mem", &server.mem, "nodes")]
+        {
+            let (Some(lists), Some(instances)) = (lists, &server.instances) else { continue };
+            let bad = lists.value.iter().find(|text| cpu_list(text).is_none());
+            let (found, expected) = match bad {
+                Some(text) => (
                     format!("\"{text}\""),
-                    "a list of CPUs such as \"0\", \"0-3\" or \"0,2,8-11\"".into(),
-                )),
-                None if cpus.value.len() != instances.value as usize => Some((
-                    format!("a list of {}", cpus.value.len()),
+                    format!("a list of {what} such as \"0\", \"0-3\" or \"0,2,8-11\""),
+                ),
+                None if lists.value.len() != instances.value as usize => (
+                    format!("a list of {}", lists.value.len()),
                     format!("one list for each of the {} instances", instances.value),
-                )),
-                None => None,
+                ),
+                None => continue,
             };
-            if let Some((found, expected)) = wrong {
-                self.problem(
-                    cpus.position,
-                    ProblemKind::BadValue { key: "server.cpus".into(), found, expected },
-                );
-            }
+            self.problem(lists.position, ProblemKind::BadValue { key: key.into(), found, expected });
         }
         if let Some(user) = server.user.as_ref().filter(|user| matches!(user.value.as_str(), "root" | "0")) {
             self.remark(

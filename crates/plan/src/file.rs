@@ -15,12 +15,13 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Mode, ParsedBuild, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate, ParsedJudge,
-    ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue, ParsedVariable,
+    Mode, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate,
+    ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
+    ParsedVariable,
 };
 use crate::phases::When;
 use crate::reader::{Reader, Section, entry};
-use crate::server::{AddressSpace, Command, HugePages, Ready, Scheduler, StopSignal};
+use crate::server::{AddressSpace, Command, HugePages, Ready, Scheduler, StopSignal, cpu_list};
 use crate::slices::Slices;
 use crate::template::Templated;
 use crate::value::{boolean, bytes, duration, number, percent, quoted, scalar, text, whole};
@@ -78,6 +79,10 @@ impl<'a> Reader<'a> {
             fleet: {
                 let mut section = self.child(&root, "fleet");
                 section.entries.is_some().then(|| self.fleet(&mut section)).flatten()
+            },
+            client: {
+                let mut section = self.child(&root, "client");
+                section.entries.is_some().then(|| self.client(&mut section)).flatten()
             },
             server: {
                 let section = self.child(&root, "server");
@@ -184,6 +189,13 @@ impl<'a> Reader<'a> {
         Some(ParsedFleet { agents: agents?, on_loss, place, observers, probe })
     }
 
+    fn client(&mut self, section: &mut Section<'a>) -> Option<ParsedClient> {
+        let cpus = self.take(section, "cpus", cpu_list);
+        let pin = self.take(section, "pin", boolean);
+        self.finish(section);
+        Some(ParsedClient { cpus: cpus?, pin })
+    }
+
     fn server(&mut self, mut section: Section<'a>) -> ParsedServer {
         let s = &mut section;
         let server = ParsedServer {
@@ -194,6 +206,7 @@ impl<'a> Reader<'a> {
             stop_timeout: self.take(s, "stop_timeout", duration),
             instances: self.take(s, "instances", whole),
             cpus: self.list(s, "cpus"),
+            mem: self.list(s, "mem"),
             scheduler: self.take(s, "scheduler", Scheduler::read),
             user: self.take(s, "user", text),
             inherit_env: self.take(s, "inherit_env", boolean),

@@ -6,6 +6,7 @@
 mod design;
 mod kind;
 mod load;
+mod place;
 
 use std::time::Duration;
 
@@ -143,6 +144,12 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        path: "client",
+        need: Need::Optional("the threads of the load may use all CPUs"),
+        meaning: "where the threads of the load run",
+        keys: place::CLIENT,
+    },
+    Table {
         path: "server",
         need: Need::Optional("the target needs no server, or bakeoff does not start it"),
         meaning: "the server under test: started for each series, stopped after it",
@@ -202,6 +209,7 @@ pub(crate) const TABLES: &[Table] = &[
                 "[\"0-3\"]",
                 "the CPUs of each instance: lists such as \"0\", \"0-3\" or \"0,2,8-11\"",
             ),
+            place::MEM,
             key(
                 "scheduler",
                 form(

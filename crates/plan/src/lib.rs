@@ -71,7 +71,9 @@ pub use reference::documentation;
 pub use scale::{Bind, Machine, ScalePlan, copies_up_to};
 pub use schema::json_schema;
 pub use secret::Reference;
-pub use server::{AddressSpace, Command, HugePages, MemoryLayout, Ready, Scheduler, ServerSpec, StopSignal};
+pub use server::{
+    AddressSpace, ClientCpus, Command, HugePages, MemoryLayout, Ready, Scheduler, ServerSpec, StopSignal,
+};
 pub use sha256::sha256;
 pub use slices::Slices;
 pub use sweep::{Data, How, SIZE_MAX, SweepPlan};

@@ -72,6 +72,13 @@ pub(crate) struct ParsedVariable {
     pub(crate) value: Templated<String>,
 }
 
+/// CPUs of the threads of the load.
+#[derive(Debug)]
+pub(crate) struct ParsedClient {
+    pub(crate) cpus: Located<Vec<u32>>,
+    pub(crate) pin: Option<Located<bool>>,
+}
+
 #[derive(Debug)]
 pub(crate) struct ParsedServer {
     pub(crate) command: Option<Templated<Command>>,
@@ -81,6 +88,7 @@ pub(crate) struct ParsedServer {
     pub(crate) stop_timeout: Option<Located<Duration>>,
     pub(crate) instances: Option<Located<u32>>,
     pub(crate) cpus: Option<Located<Vec<String>>>,
+    pub(crate) mem: Option<Located<Vec<String>>>,
     pub(crate) scheduler: Option<Located<Scheduler>>,
     pub(crate) user: Option<Located<String>>,
     pub(crate) inherit_env: Option<Located<bool>>,
@@ -170,6 +178,7 @@ pub(crate) struct ParsedPlan {
     pub(crate) design: ParsedDesign,
     pub(crate) build: Option<ParsedBuild>,
     pub(crate) load: LoadKeys,
+    pub(crate) client: Option<ParsedClient>,
     pub(crate) fleet: Option<ParsedFleet>,
     pub(crate) server: Option<ParsedServer>,
     pub(crate) phases: ParsedPhases,

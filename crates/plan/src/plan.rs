@@ -24,7 +24,7 @@ use crate::matrix::Limits;
 use crate::phases::{BuildPlan, Prepare, PreparePlan, RunPlan, ServerValues, Step, ValuePlan, Warmup, When};
 use crate::reader::Resolved;
 use crate::secret::Reference;
-use crate::server::{ServerPlan, ServerSpec};
+use crate::server::{ClientCpus, ServerPlan, ServerSpec};
 use crate::slices::Slices;
 use crate::template::{Template, of_instance};
 use crate::{matrix, order};
@@ -46,6 +46,7 @@ pub struct Plan {
     pub(crate) build: Option<BuildPlan>,
     pub(crate) load: LoadKeys,
     pub(crate) fleet: Option<FleetSettings>,
+    pub(crate) client: Option<ClientCpus>,
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
     pub(crate) prepare: PreparePlan,

@@ -18,6 +18,8 @@ pub(crate) struct ServerPlan {
     pub(crate) instances: u32,
     /// CPUs of each instance.
     pub(crate) cpus: Option<Vec<Vec<u32>>>,
+    /// Memory nodes of each instance.
+    pub(crate) mem: Option<Vec<Vec<u32>>>,
     pub(crate) nice: i32,
     pub(crate) memory: MemoryLayout,
     pub(crate) cpu_max: Option<f64>,
@@ -38,6 +40,15 @@ pub(crate) struct EnvPlan {
     pub(crate) value: Templated<String>,
 }
 
+/// CPUs of the threads that generate the load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCpus {
+    /// The CPUs, in rising order.
+    pub cpus: Vec<u32>,
+    /// Whether each thread is bound to one of them, in turn, instead of to all.
+    pub pinned: bool,
+}
+
 /// Start and stop of the server of one series, everything resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSpec {
@@ -55,6 +66,8 @@ pub struct ServerSpec {
     pub stop_timeout: Duration,
     /// CPUs that it is bound to; `None`: all.
     pub cpus: Option<Vec<u32>>,
+    /// Memory nodes that its memory comes from; `None`: all.
+    pub mem: Option<Vec<u32>>,
     /// Scheduling class.
     pub scheduler: Scheduler,
     /// Nice value.
@@ -166,6 +179,7 @@ impl ServerPlan {
             stop: self.stop,
             stop_timeout: self.stop_timeout,
             cpus: self.cpus.as_ref().and_then(|all| all.get(number as usize - 1).cloned()),
+            mem: self.mem.as_ref().and_then(|all| all.get(number as usize - 1).cloned()),
             scheduler: self.scheduler,
             nice: self.nice,
             memory: self.memory,
@@ -299,5 +313,44 @@ mod tests {
         assert_eq!(Ready::read("ping -c1 h"), Some(Ready::Command("ping -c1 h".into())));
         assert_eq!(Scheduler::read("fifo:10"), Some(Scheduler::Fifo(10)));
         assert_eq!(Scheduler::read("fifo:0"), None);
+    }
+
+    fn plan(rest: &str) -> Result<crate::Plan, String> {
+        let text = format!(
+            "schema = 1\ntitle = \"t\"\n[design]\nblocks = 6\n[load]\ntarget = \"redis://h:1\"\n\
+             [phases]\nmeasure = {{ time = \"1s\" }}\n{rest}"
+        );
+        crate::read(&text, "plan.toml").map_err(|errors| errors.to_string())
+    }
+
+    const SERVER: &str = "[server]\ncommand = \"s\"\nready = \"tcp:h:1\"\n";
+
+    #[test]
+    fn threads_of_the_load_and_memory_of_the_server_have_places() {
+        let placed =
+            plan(&format!("[client]\ncpus = \"1,3\"\npin = true\n{SERVER}mem = [\"0-1\"]\n")).unwrap();
+        assert_eq!(placed.client(), Some(&ClientCpus { cpus: vec![1, 3], pinned: true }));
+        let spec = placed.servers(&Levels::new(), Path::new("/s")).remove(0);
+        assert_eq!((spec.mem, spec.cpus), (Some(vec![0, 1]), None));
+        let free = plan(SERVER).unwrap();
+        assert!(free.client().is_none() && free.servers(&Levels::new(), Path::new("/s"))[0].mem.is_none());
+        for (rest, problem) in [
+            ("[client]\ncpus = \"3-1\"\n".to_owned(), "cpus"),
+            ("[client]\npin = true\n".to_owned(), "cpus"),
+            (format!("{SERVER}mem = [\"a\"]\n"), "a list of nodes"),
+            (format!("{SERVER}mem = [\"0\", \"1\"]\n"), "one list for each of the 1 instances"),
+            ("[client]\ncpus = \"0\"\n[fleet]\nagents = 1\n".to_owned(), "no `[client]`"),
+        ] {
+            let error = plan(&rest).unwrap_err();
+            assert!(error.contains(problem), "{rest}: {error}");
+        }
+    }
+
+    #[test]
+    fn commands_of_a_load_have_no_cpus_of_their_client() {
+        let text = "schema = 1\ntitle = \"t\"\n[design]\nblocks = 6\n[load]\ntarget = \"exec:true\"\n[client]\ncpus = \
+                    \"0\"\n[phases]\nmeasure = { time = \"1s\" }\n";
+        let error = crate::read(text, "plan.toml").unwrap_err().to_string();
+        assert!(error.contains("exec:"), "{error}");
     }
 }

@@ -62,3 +62,8 @@ pub type Resources = BTreeMap<Resource, Maybe<Used>>;
 /// Name of the series with the level of the server's own memory at the end of each interval: anonymous
 /// memory and swap of its processes, and its shared memory once.
 pub const SERVER_MEMORY: &str = "server_memory_bytes";
+
+/// Name of the series with the share of its CPU time that each thread of the load had on a CPU.
+pub const CLIENT_CPU_SHARE: &str = "client_cpu_share_ratio";
+/// Name of the series with the share of its CPU time that the server had on a CPU, all its threads together.
+pub const SERVER_CPU_SHARE: &str = "server_cpu_share_ratio";

@@ -142,10 +142,12 @@ pub(crate) fn method(profiled: &Profiled, alpha: f64) -> String {
     format!(
         "A function counts with the time in itself, divided by the events of its trial. A change is a share of the \
          reference's time of an event, so the changes of all functions add up to that of the whole. Blocks are the unit, \
-         not samples. The intervals hold at {} for {} together (Holm); a clear change is larger than the ROPE. Functions \
-         with under {} of the time or fewer than {SAMPLES_MIN} samples a trial are not compared.",
+         not samples. Functions are a family apart from the metrics: the intervals hold at {} for {} together (Holm), so \
+         a false function has a probability of up to {}, beside that of a false verdict. A clear change is larger than \
+         the ROPE. Functions with under {} of the time or fewer than {SAMPLES_MIN} samples a trial are not compared.",
         share(1.0 - alpha),
         plural(profiled.family, "comparison"),
+        share(alpha),
         share(SHARE_MIN)
     )
 }

@@ -25,6 +25,7 @@ mod flame;
 mod functions;
 mod heat_map;
 mod html;
+mod knee;
 mod markdown;
 mod names;
 mod noise;

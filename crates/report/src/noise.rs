@@ -1,6 +1,6 @@
 //! Where the noise comes from, in words: for a terminal and for the page.
 
-use analysis::noise::{Design, Noise, Subject};
+use analysis::noise::{Design, Noise, OfIo, Subject};
 use record::missing::Maybe;
 
 use crate::number::{long_span, percent, significant, span};
@@ -45,7 +45,40 @@ pub(crate) fn parts(noise: &Noise) -> Vec<[String; 3]> {
     };
     lines.push(of_within("stolen time", &noise.steal_ratio));
     lines.push(of_within("placement", &noise.placement_ratio));
+    lines.push(match &noise.io {
+        Ok(io) => ["- I/O".into(), percent(io.ratio), format!("of it; {}", io_evidence(io))],
+        Err(why) => ["- I/O".into(), "unknown".into(), why.reason.clone()],
+    });
     lines
+}
+
+/// `correlation -0.62, time per block request`.
+fn io_evidence(io: &OfIo) -> String {
+    format!("correlation {:+.2}, {}", io.correlation, io.by.word())
+}
+
+/// Sources of the noise: name, share of all of it, and evidence.
+pub(crate) fn sources(noise: &Noise) -> Vec<(&'static str, Maybe<f64>, String)> {
+    let share = |variance: f64| if noise.variance > 0.0 { variance / noise.variance } else { 0.0 };
+    let within = share(noise.within);
+    let of_trials = || format!("variance of {} trials about their cells and blocks", noise.trials);
+    let by = |ratio: &Maybe<f64>| ratio.clone().map(|ratio| ratio * within);
+    vec![
+        ("series", noise.between_series.clone().map(share), of_trials()),
+        ("trials", Ok(share(noise.between_trials)), of_trials()),
+        ("within-trials", Ok(within), "variance between the intervals of a trial".to_owned()),
+        ("stolen-time", by(&noise.steal_ratio), "regression of intervals on stolen time".to_owned()),
+        (
+            "placement",
+            by(&noise.placement_ratio),
+            "regression of intervals on uneven use of the CPUs".to_owned(),
+        ),
+        (
+            "io",
+            by(&noise.io.clone().map(|io| io.ratio)),
+            noise.io.as_ref().map(io_evidence).unwrap_or_default(),
+        ),
+    ]
 }
 
 /// `throughput of one trial of 4 s varies by 5.1 % (standard deviation, 12 trials)`.

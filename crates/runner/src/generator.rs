@@ -1,6 +1,7 @@
 //! Generation of a trial's load: here, or by a fleet, which the caller brings along.
 
-use load::{LoadError, Stop};
+use load::{Attachments, LoadError, Stop, ThreadCpus};
+use plan::Plan;
 use record::agents::FleetSettings;
 use record::load::{LoadRecord, LoadSettings};
 use record::run::RunId;
@@ -43,15 +44,15 @@ pub trait Generator: std::fmt::Debug + Send + Sync {
 /// Generates the load of a trial.
 ///
 /// - `fleet`: the agents; `None` if this process generates the load.
+/// - `client`: CPUs of the threads of this process.
 pub(crate) fn generate(
     generator: Option<&dyn Generator>,
-    fleet: Option<&FleetSettings>,
+    (fleet, client): (Option<&FleetSettings>, &Attachments),
     (run, settings, stop): (RunId, &LoadSettings, &Stop),
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> (Result<LoadRecord, LoadError>, Option<Release>) {
     let Some(fleet) = fleet else {
-        let with = load::Attachments::default();
-        let record = load::run_with(settings, &with, stop, &mut |told| on_event(&Event::Load(told)));
+        let record = load::run_with(settings, client, stop, &mut |told| on_event(&Event::Load(told)));
         return (record, None);
     };
     let generator = generator.expect("a plan with a fleet was refused without one");
@@ -59,4 +60,10 @@ pub(crate) fn generate(
         Ok((record, release)) => (Ok(record), Some(release)),
         Err(error) => (Err(error), None),
     }
+}
+
+/// CPUs of the threads of the plan's loads, as a load takes them.
+pub(crate) fn client_of(plan: &Plan) -> Attachments {
+    let cpus = plan.client().map(|client| ThreadCpus { cpus: client.cpus.clone(), pinned: client.pinned });
+    Attachments { cpus, ..Attachments::default() }
 }

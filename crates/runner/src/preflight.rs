@@ -24,6 +24,7 @@ use crate::control_group::ControlGroup;
 use crate::doctor;
 use crate::error::RunnerError;
 use crate::listener::Address;
+use crate::memory_nodes;
 use crate::process::{Placement, Process};
 
 /// A finding about the machine that the user must know.
@@ -79,6 +80,7 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
     if let Err(problem) = account {
         found.problem(problem);
     }
+    found.look_at_cpus("client.cpus", plan.client().map(|client| &client.cpus[..]));
     if plan.slices().is_some()
         && let Err(problem) = ControlGroup::can_freeze_here()
     {
@@ -153,13 +155,25 @@ impl Found {
             }
             _ => {}
         }
+        self.look_at_cpus("server.cpus", spec.cpus.as_deref());
+        let nodes = memory_nodes::of_machine(Path::new("/"));
+        if let Some(missing) = spec.mem.iter().flatten().find(|node| !nodes.contains(node)) {
+            let all: Vec<String> = nodes.iter().map(u32::to_string).collect();
+            self.problem(format!(
+                "`server.mem` names memory node {missing}, which this machine does not have: it has {}",
+                all.join(", ")
+            ));
+        }
+    }
+
+    fn look_at_cpus(&mut self, key: &str, wanted: Option<&[u32]>) {
         let online = cpu_list::online(Path::new("/"));
-        if let (Some(wanted), Some(online)) = (&spec.cpus, online)
+        if let (Some(wanted), Some(online)) = (wanted, online)
             && let Some(missing) = wanted.iter().find(|cpu| !online.contains(cpu))
         {
             let last = online.last().copied().unwrap_or_default();
             self.problem(format!(
-                "`cpus` names CPU {missing}, which is not online here; the last online CPU is {last}"
+                "`{key}` names CPU {missing}, which is not online here; the last online CPU is {last}"
             ));
         }
     }

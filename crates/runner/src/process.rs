@@ -23,6 +23,7 @@ use record::clock::{Clock as _, Monotonic};
 use crate::account::Account;
 use crate::control_group::ControlGroup;
 use crate::log::Log;
+use crate::memory_nodes;
 use crate::pidfd;
 
 /// Polling interval while waiting.
@@ -43,6 +44,8 @@ pub(crate) struct Placement {
     pub(crate) scheduler: Scheduler,
     pub(crate) nice: i32,
     pub(crate) memory: MemoryLayout,
+    /// Memory nodes; `None` for all.
+    pub(crate) mem: Option<Vec<u32>>,
     /// `None` for the user of this process.
     pub(crate) account: Option<Account>,
     /// Control group that it joins before all other setup.
@@ -59,6 +62,7 @@ impl Placement {
         scheduler: Scheduler::Other,
         nice: 0,
         memory: MemoryLayout::OF_SYSTEM,
+        mem: None,
         account: None,
         group: None,
         folder: None,
@@ -102,7 +106,7 @@ impl Process {
         command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
         let (scheduler, nice, account) = (placement.scheduler, placement.nice, placement.account);
-        let memory = placement.memory;
+        let (memory, mem) = (placement.memory, placement.mem.as_deref().map(memory_nodes::mask));
         let (group, folder) = (placement.group.clone(), placement.folder.clone());
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
@@ -116,6 +120,9 @@ impl Process {
             set_scheduler(scheduler)?;
             set_nice(nice)?;
             set_memory_layout(memory)?;
+            if let Some(mem) = &mem {
+                memory_nodes::bind(mem)?;
+            }
             give_up_privileges(account)?;
             if let Some(folder) = &folder {
                 fchdir(folder.as_ref())?;
@@ -443,6 +450,40 @@ mod tests {
         let never = MemoryLayout { huge_pages: HugePages::Never, ..MemoryLayout::OF_SYSTEM };
         assert_eq!(layout_of(never).1, "THP_enabled:\t0");
         assert_eq!(layout_of(MemoryLayout::OF_SYSTEM).1, "THP_enabled:\t1");
+    }
+
+    /// The kernel's own list says which policy each mapping of the program has.
+    #[test]
+    fn the_memory_of_a_process_comes_from_its_nodes() {
+        let maps = |mem: Option<Vec<u32>>| {
+            let folder = tempfile::tempdir().unwrap();
+            let log = Log::make(std::fs::File::open(folder.path()).unwrap(), "log", None).unwrap();
+            let mut command = Command::new("cat");
+            command.arg("/proc/self/numa_maps");
+            let mut process =
+                Process::start(command, &Placement { mem, ..Placement::ANYWHERE }, &log).unwrap();
+            assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+            process.finish().unwrap();
+            log.text().unwrap()
+        };
+        // Some containers forbid the call. The policy is that of one thread alone.
+        let tried = std::thread::spawn(|| memory_nodes::bind(&memory_nodes::mask(&[0])));
+        let is_refused = tried.join().unwrap().is_err();
+        if is_refused || !std::path::Path::new("/proc/self/numa_maps").exists() {
+            println!("skipped: memory nodes cannot be set here, or the kernel knows none");
+            return;
+        }
+        let bound = maps(Some(vec![0]));
+        assert!(bound.lines().all(|line| line.contains(" bind:0 ") || line.ends_with(" bind:0")), "{bound}");
+        assert!(maps(None).contains(" default "));
+    }
+
+    #[test]
+    fn a_process_does_not_start_on_a_node_that_is_absent() {
+        let nodes = memory_nodes::of_machine(std::path::Path::new("/"));
+        let absent = (0..1_024).find(|node| !nodes.contains(node)).unwrap();
+        let placement = Placement { mem: Some(vec![absent]), ..Placement::ANYWHERE };
+        assert!(Process::spawn(Command::new("true"), &placement).is_err());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use record::verdict::Validity;
 use crate::Event;
 use crate::conductor::Conductor;
 use crate::error::RunnerError;
+use crate::generator;
 use crate::queue::Work;
 use crate::quotas::Quotas;
 use crate::series::{self, SeriesEnd, told};
@@ -155,7 +156,8 @@ fn search(
     // A quota that the plan sets is part of the configuration.
     let is_limited = conductor.plan.limits().0.is_some();
     quotas.also_of(servers.first().map(Server::pid).filter(|_| !is_limited));
-    let mut driver = Driver { quotas, stop: conductor.stop };
+    let client = generator::client_of(&conductor.plan);
+    let mut driver = Driver { quotas, client, stop: conductor.stop };
     let observed = Observed {
         pids: pids_of(servers),
         whose: Whose::of(!servers.is_empty(), settings.target.scheme()),
@@ -191,6 +193,7 @@ fn search(
 /// Drives the loads of a search.
 struct Driver<'a> {
     quotas: Quotas,
+    client: load::Attachments,
     stop: &'a Stop,
 }
 
@@ -253,12 +256,11 @@ impl Driver<'_> {
 
     fn drive(&mut self, settings: &LoadSettings) -> Result<LoadRecord, Shortfall> {
         let quotas = &mut self.quotas;
-        let record =
-            load::run_with(settings, &load::Attachments::default(), self.stop, &mut |event| match event {
-                load::Event::PhaseStarts { phase: Phase::Measure, .. } => quotas.open(),
-                load::Event::MeasureEnds => quotas.close(),
-                _ => {}
-            });
+        let record = load::run_with(settings, &self.client, self.stop, &mut |event| match event {
+            load::Event::PhaseStarts { phase: Phase::Measure, .. } => quotas.open(),
+            load::Event::MeasureEnds => quotas.close(),
+            _ => {}
+        });
         let mut record = record?;
         if record.verdict.state == Validity::Interrupted {
             return Err(Shortfall::Stopped);

@@ -68,6 +68,7 @@ impl Server {
             scheduler: spec.scheduler,
             nice: spec.nice,
             memory: spec.memory,
+            mem: spec.mem.clone(),
             folder: Some(folder),
             ..workspace.placement()
         };

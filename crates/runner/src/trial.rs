@@ -37,6 +37,7 @@ use crate::server_values;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
 use crate::surroundings::{self, Surroundings};
+use crate::thread_places::ThreadPlaces;
 use crate::warm_up::{self, Observed};
 use crate::workspace::{Workspace, variable};
 use crate::{Event, Spooled};
@@ -376,29 +377,29 @@ fn measure(
     let folder = workspace.folder();
     let settings = warm_up::shortened(settings_of(conductor, trial, workspace), &conductor.plan);
     let stored = stored_settings(conductor, trial, folder);
-    let watches_memory =
-        conductor.beside.is_on() && conductor.plan.instruments().iter().any(|i| i == "memory");
     let own_values = own_values(conductor, trial, folder);
-    let (fleet, anchor) = (conductor.plan.fleet().cloned(), header.anchor);
+    let [watches_memory, watches_cpus] = ["memory", "cpu"].map(|name| is_on(conductor, name));
+    let (fleet, client) = (conductor.plan.fleet().cloned(), generator::client_of(&conductor.plan));
     let Conductor { beside, on_event, stop, ledger, secrets, environment, generator, .. } = conductor;
-    let host = environment.fact("host.name").unwrap_or("localhost");
+    let here = (environment.fact("host.name").unwrap_or("localhost"), header.anchor);
     let whose = Whose::of(!servers.is_empty(), settings.target.scheme());
     let members = || workspace.members();
-    let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
+    let mut spooled = Spooled::new(beside, writer.spool(), here.0, here.1);
     let mut meter = ServerMeter::of(servers, settings.target.scheme());
     let mut used = ServerUse::of(whose, &members, watches_memory);
+    let mut places = ThreadPlaces::of(&members, watches_cpus && fleet.is_none());
     let mut surroundings = Surroundings::of(folder);
-    let mut journaled = Ok(());
-    let (mut series, mut missing) = (Vec::new(), BTreeMap::new());
+    let (mut series, mut missing, mut journaled) = (Vec::new(), BTreeMap::new(), Ok(()));
     let (record, release) = std::thread::scope(|scope| {
         let mut reader = server_values::Reader::start(scope, own_values, workspace, stop);
-        let order = (header.id, &settings, *stop);
-        let generated = generator::generate(generator.as_deref(), fleet.as_ref(), order, &mut |event| {
+        let (by, order) = ((fleet.as_ref(), &client), (header.id, &settings, *stop));
+        let generated = generator::generate(generator.as_deref(), by, order, &mut |event| {
             watched(&mut spooled, event);
             if let Event::Load(told) = event {
                 meter.follow(told);
                 surroundings.follow(told);
                 used.follow(told);
+                places.follow(told);
                 spooled.follow(told);
                 if let Some(reader) = &mut reader {
                     reader.follow(told);
@@ -411,15 +412,14 @@ fn measure(
             on_event(event);
         });
         if let Some(reader) = reader {
-            reader.end((host, anchor), &mut series, &mut missing);
+            reader.end(here, &mut series, &mut missing);
         }
         generated
     });
     journaled?;
-    let spool = spooled.end_with(&mut missing);
-    let resources = used.end((host, anchor), &mut series, &mut missing);
+    let resources = used.end(here, &mut series, &mut missing);
+    places.end(here, &mut series, &mut missing);
     let server_cpu = meter.end();
-    let throttled = beside.take_throttled();
     let flags = record
         .as_ref()
         .map_or_else(|_| BTreeMap::new(), |record| surroundings.end(whose, &server_cpu, record));
@@ -428,13 +428,18 @@ fn measure(
         server_cpu,
         flags,
         resources,
-        spool,
+        spool: spooled.end_with(&mut missing),
         series,
         missing,
-        throttled,
+        throttled: beside.take_throttled(),
         turns: None,
         release,
     })
+}
+
+/// Whether an instrument of the plan watches the trial.
+fn is_on(conductor: &Conductor<'_>, instrument: &str) -> bool {
+    conductor.beside.is_on() && conductor.plan.instruments().iter().any(|name| name == instrument)
 }
 
 /// Returns the settings of a trial's load for storage: with the references of the plan.

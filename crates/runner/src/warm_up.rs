@@ -17,6 +17,7 @@ use record::missing::{Maybe, Missing};
 use record::verdict::Check;
 use record::warm_up::{Course, JudgedCourse, WarmUp};
 
+use crate::generator;
 use crate::server_cpu::ServerMeter;
 use crate::server_use::{self, Whose};
 
@@ -84,7 +85,7 @@ pub(crate) fn warm_up(
     };
     let mut judge = Judge::new(plan, &settings, observed, parts);
     let enough = Stop::new();
-    let done = load::run_with(&settings, &load::Attachments::default(), &enough, &mut |event| {
+    let done = load::run_with(&settings, &generator::client_of(plan), &enough, &mut |event| {
         judge.follow(event);
         if (stop.is_requested() || judge.is_over() || (observed.has_ended)()) && !enough.is_requested() {
             enough.request();

@@ -6,6 +6,7 @@ use std::sync::mpsc::SyncSender;
 use record::event::EventRow;
 
 use crate::control::Control;
+use crate::control::bound::ThreadCpus;
 use crate::control::start_line::StartLine;
 use crate::control::turns::Turns;
 use crate::schedule::share::Share;
@@ -26,4 +27,6 @@ pub struct Attachments {
     pub start: Option<StartLine>,
     /// The turns in which the load goes on; in one piece if `None`.
     pub turns: Option<Arc<Turns>>,
+    /// The CPUs of its threads; all if `None`.
+    pub cpus: Option<ThreadCpus>,
 }

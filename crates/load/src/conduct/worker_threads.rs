@@ -12,6 +12,7 @@ use record::load::Loop;
 use super::setup_error::setup_error;
 use crate::conduct::books::Books;
 use crate::connection::{Failure, FailureClass, seat};
+use crate::control::bound::ThreadCpus;
 use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::Stop;
 use crate::engine::Engine;
@@ -71,6 +72,10 @@ impl WorkerThreads {
     ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
         if let Err(text) = client::may_open(engine.hosts.driver().sockets(settings.connections_in_all())) {
+            return Err(LoadError::Machine { target: settings.target.clone(), text });
+        }
+        if let Some(Err(e)) = engine.cpus.as_ref().map(ThreadCpus::check) {
+            let text = format!("cannot bind the threads of the load to their CPUs: {e}");
             return Err(LoadError::Machine { target: settings.target.clone(), text });
         }
         let driver = engine.hosts.driver();
@@ -184,6 +189,10 @@ fn worker_thread(
     let worker_state = &engine.workers[index];
     seat::take(index);
     worker_state.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
+    if let Some(cpus) = &engine.cpus {
+        // It was tried before; a CPU that has gone offline since leaves the thread where it was.
+        let _ = cpus.bind(index);
+    }
     // Sleeps end on time, not up to 50 us later. If the kernel refuses, the lateness shows it.
     let _ = nix::sys::prctl::set_timerslack(1);
     // A server may be hostile: a thread that talks to it keeps only the capabilities that it needs.

@@ -14,6 +14,7 @@ use super::stops::Stops;
 use super::timeline::Timeline;
 use super::worker_state::WorkerState;
 use crate::connection::FailureClass;
+use crate::control::bound::ThreadCpus;
 use crate::control::start_line::FirstStart;
 use crate::control::turns::Turns;
 use crate::driver::hosts::Hosts;
@@ -37,6 +38,8 @@ pub(crate) struct Engine {
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: SharedClock,
     pub(crate) turns: Option<Arc<Turns>>,
+    /// CPUs of the workers' threads.
+    pub(crate) cpus: Option<ThreadCpus>,
     /// One for each worker's thread.
     pub(crate) workers: Vec<WorkerState>,
     /// One for each request in flight, grouped by connection. If each thread has one connection with one
@@ -96,6 +99,7 @@ impl Engine {
             hosts,
             clock,
             turns: None,
+            cpus: None,
             workers: (0..threads).map(|_| WorkerState::default()).collect(),
             connection_slots: (0..in_flight).map(|_| ConnectionSlot::default()).collect(),
             timeline: OnceLock::new(),
@@ -122,6 +126,11 @@ impl Engine {
     /// Variant that goes on in turns.
     pub(crate) fn in_turns(self, turns: Option<Arc<Turns>>) -> Self {
         Self { turns, ..self }
+    }
+
+    /// Variant with these CPUs for its threads.
+    pub(crate) fn bound_to(self, cpus: Option<ThreadCpus>) -> Self {
+        Self { cpus, ..self }
     }
 
     /// Rests until the next turn, in a load that takes turns. Returns whether it rested.

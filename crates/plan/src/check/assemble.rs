@@ -10,7 +10,7 @@ use crate::parsed::{
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
-use crate::server::{EnvPlan, MemoryLayout, ServerPlan, cpu_list};
+use crate::server::{ClientCpus, EnvPlan, MemoryLayout, ServerPlan, cpu_list};
 use crate::sha256::sha256;
 use crate::slices::Slices;
 
@@ -49,6 +49,10 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         load: parsed.load.whole()?,
         fleet: match parsed.fleet {
             Some(fleet) => Some(self::fleet(fleet)?),
+            None => None,
+        },
+        client: match parsed.client {
+            Some(client) => Some(ClientCpus { cpus: client.cpus.value, pinned: client.pin?.value }),
             None => None,
         },
         server: match parsed.server {
@@ -118,6 +122,7 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         stop_timeout: parsed.stop_timeout?.value,
         instances: parsed.instances?.value,
         cpus: parsed.cpus.and_then(|cpus| cpus.value.iter().map(|list| cpu_list(list)).collect()),
+        mem: parsed.mem.and_then(|nodes| nodes.value.iter().map(|list| cpu_list(list)).collect()),
         nice: parsed.nice?.value,
         memory: MemoryLayout {
             address_space: parsed.address_space?.value,

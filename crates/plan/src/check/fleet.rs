@@ -37,3 +37,10 @@ pub(super) fn refused(plan: &mut Plan, position: Option<Position>) -> Vec<Proble
     };
     plan.no_fleet(agents).into_iter().map(problem).collect()
 }
+
+/// Returns the problem of CPUs for the threads of a load that starts commands.
+pub(super) fn no_client(plan: &Plan, position: Option<Position>) -> Option<Problem> {
+    let (position, expected) = (position?, plan.no_client()?);
+    let (key, found) = ("client.cpus".to_owned(), "CPUs".to_owned());
+    Some(Problem { position, kind: ProblemKind::BadValue { key, found, expected } })
+}

@@ -1,4 +1,4 @@
-//! The load of a fleet: agents generate it together.
+//! Generators of the load: CPUs of this machine, or the agents of a fleet.
 
 use std::path::Path;
 
@@ -7,11 +7,25 @@ use record::arrivals::Arrivals;
 use record::load::LoadSettings;
 
 use super::Plan;
+use crate::server::ClientCpus;
 
 impl Plan {
     /// Agents that generate the load; `None` if this machine does.
     pub fn fleet(&self) -> Option<&FleetSettings> {
         self.fleet.as_ref()
+    }
+
+    /// CPUs of the threads of the load; `None`: all.
+    pub fn client(&self) -> Option<&ClientCpus> {
+        self.client.as_ref()
+    }
+
+    /// Reason that the threads of the load cannot have CPUs of the plan.
+    pub(crate) fn no_client(&self) -> Option<String> {
+        self.client.as_ref()?;
+        let why =
+            "a target other than exec: its commands would run on the CPUs of the threads that start them";
+        self.load_is_commands().then(|| why.to_owned())
     }
 
     /// Reasons that a fleet cannot generate the load of the plan: expected text of each.
@@ -22,6 +36,7 @@ impl Plan {
                 refused.push(expected.to_owned());
             }
         };
+        refuse(self.client.is_some(), "no `[client]`: it names CPUs of this machine");
         refuse(self.slices.is_some(), "`design.mode = \"series\"`: the load of a fleet takes no turns");
         refuse(
             self.warmup.is_judged(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::families::{Family, FamilySubject};
 use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
 use record::bakeoff::{Attempt, Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
@@ -49,6 +50,8 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "observing": observing::costs(bakeoff).iter().map(observing_cost).collect::<Vec<_>>(),
         "trials": bakeoff.trials.iter().map(|t| trial(t, of(t))).collect::<Vec<_>>(),
         "gates": super::gates::gates(&comparisons.gates),
+        "families": families(bakeoff, comparisons),
+        "noise": analysis::noise::noise(bakeoff).map_or(Vec::new(), |noise| super::noise::sources(&noise)),
     });
     if bakeoff.judge.sequential {
         let of = |of: &analysis::sequential::Dropped| json!({"arm": of.arm, "after_block": of.after_block, "metric": of.metric.word()});
@@ -56,6 +59,9 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
     }
     put_scaling(&mut document, bakeoff, comparisons);
     put_profiles(&mut document, comparisons);
+    if let Some(knees) = super::knee::all(bakeoff, comparisons) {
+        document["knees"] = knees;
+    }
     super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
     document
 }
@@ -123,6 +129,13 @@ fn trial(trial: &Trial, attempts: &[&Attempt]) -> Value {
             "metrics": warm_up.metrics.iter().map(metric).collect::<Vec<_>>(),
         });
     }
+    let places = run.map(analysis::placement::places).unwrap_or_default();
+    if places != analysis::placement::Places::default() {
+        document["placement"] = json!({"client": places.client, "server": places.server});
+    }
+    if let Some(Ok(growth)) = run.map(analysis::memory_trends::memory_trend) {
+        document["memory_trend"] = json!({"bytes_per_s": growth.per_s, "low_bytes_per_s": growth.low, "high_bytes_per_s": growth.high});
+    }
     if let Some(turns) = run.and_then(|run| run.turns) {
         document["turns"] = json!({
             "count": turns.count,
@@ -143,6 +156,18 @@ fn observing_cost(cost: &ObservingCost) -> Value {
         .maybe("low", cost.interval.clone().map(|(low, _)| plain(low)))
         .maybe("high", cost.interval.clone().map(|(_, high)| plain(high)))
         .finish()
+}
+
+fn families(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
+    let of = |family: &Family| {
+        let object = Object::default().with("family", family.subject.word());
+        let object = match family.subject {
+            FamilySubject::Gate(gate) => object.with("gate", gate.to_string()),
+            FamilySubject::Metrics | FamilySubject::Functions => object,
+        };
+        object.with("comparisons", family.comparisons).with("false_ratio_max", family.rate).finish()
+    };
+    analysis::families::families(bakeoff, comparisons).iter().map(of).collect()
 }
 
 /// The document of the verdicts alone.
@@ -191,6 +216,9 @@ fn slope(slope: &Slope) -> Value {
         .maybe("low_ns", slope.interval_s.clone().map(|(low, _)| ns(low)))
         .maybe("high_ns", slope.interval_s.clone().map(|(_, high)| ns(high)))
         .maybe("background_ratio", slope.background_ratio.clone())
+        .maybe("theil_sen_ns", slope.robust_s.clone().map(ns))
+        .maybe("theil_sen_low_ns", slope.robust_interval_s.clone().map(|(low, _)| ns(low)))
+        .maybe("theil_sen_high_ns", slope.robust_interval_s.clone().map(|(_, high)| ns(high)))
         .finish()
 }
 

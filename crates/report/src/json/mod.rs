@@ -12,6 +12,7 @@ mod functions;
 mod gates;
 mod history;
 mod hosts;
+mod knee;
 mod load;
 mod locks;
 mod memory;

@@ -1,10 +1,23 @@
 //! The noise that a pilot found, and the designs that it allows.
 
 use analysis::noise::{Noise, Subject};
+use record::missing::Maybe;
 use serde_json::{Value, json};
 
 use super::object::Object;
 use crate::noise::{Cost, designs};
+
+/// Sources of the noise of a bake-off, with their shares of it. Causes are a part of that within trials.
+pub(super) fn sources(noise: &Noise) -> Vec<Value> {
+    let of = |(source, share, evidence): (&str, Maybe<f64>, String)| {
+        Object::default()
+            .with("source", source)
+            .maybe("share_ratio", share)
+            .with("evidence", evidence)
+            .finish()
+    };
+    crate::noise::sources(noise).into_iter().map(of).collect()
+}
 
 /// An object: shares of variance, and designs for the plan's region of practical equivalence.
 pub fn noise(noise: &Noise, cost: &Cost, (rope_ratio, alpha): (f64, f64)) -> Value {
@@ -30,6 +43,9 @@ pub fn noise(noise: &Noise, cost: &Cost, (rope_ratio, alpha): (f64, f64)) -> Val
         .with("within_trials_ratio", share(noise.within))
         .maybe("within_by_steal_ratio", noise.steal_ratio.clone())
         .maybe("within_by_placement_ratio", noise.placement_ratio.clone())
+        .maybe("within_by_io_ratio", noise.io.clone().map(|io| io.ratio))
+        .maybe("io_correlation", noise.io.clone().map(|io| io.correlation))
+        .maybe("io_evidence", noise.io.clone().map(|io| io.by.word()))
         .with("series_s", cost.of_series_s)
         .with("designs", designs)
         .finish()

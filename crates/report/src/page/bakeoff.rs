@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use analysis::{Comparisons, Pair, Verdict};
+use analysis::{CellSummary, Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric};
+use record::missing::Maybe;
 
 use super::account::{observing, statement, went_wrong};
 use super::concurrency;
@@ -20,7 +21,8 @@ use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::names::Names;
 use crate::number::{
-    change_interval_of, change_of, date_time, metric_ends, metric_value, outward, p_value, share, significant,
+    change_interval_of, change_of, date_time, metric_ends, metric_value, outward, p_value, share,
+    significant, significant_4,
 };
 use crate::words::{
     cell_mean, configuration, metric as metric_name, named, not_judged, only, plural, sense, values_of,
@@ -46,9 +48,9 @@ pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stac
         concurrency::folded(bakeoff, comparisons),
         functions::folded(comparisons, stacks),
         resources::section(bakeoff, comparisons)
-            .map(|section| section.folded("locks, I/O, memory and energy of every cell")),
+            .map(|section| section.folded("locks, I/O, memory, energy and places of threads of every cell")),
         noise::section(bakeoff)
-            .map(|section| section.folded("series, trials, chance, stolen time, placement")),
+            .map(|section| section.folded("series, trials, chance, stolen time, placement, I/O")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
         Some(
             configuration_summary(bakeoff, comparisons)
@@ -153,7 +155,7 @@ fn numbers(bakeoff: &Bakeoff, comparisons: &Comparisons, claim: &Claim) -> Secti
 fn verdicts(comparisons: &Comparisons, metric: Metric) -> Table {
     let level = share(1.0 - comparisons.rules.alpha);
     let caption = format!(
-        "{} against {}: {}",
+        "{} against {}: {} (family of the metrics)",
         metric_name(metric),
         configuration(&comparisons.reference),
         sense(metric)
@@ -188,22 +190,32 @@ fn slopes(comparisons: &Comparisons) -> Option<Table> {
     let interval = format!("#{} interval", share(1.0 - comparisons.rules.alpha));
     let mut table = Table::new(
         "CPU per event of the server: slope of its CPU use against the rate, over all rates",
-        &["configuration", "condition", "#CPU per event", &interval, "#background, CPUs"],
+        &[
+            "configuration",
+            "condition",
+            "#CPU per event",
+            &interval,
+            "#background, CPUs",
+            "#Theil-Sen",
+            &format!("{interval} (bootstrap over blocks)"),
+        ],
     );
     for slope in &comparisons.slopes {
         let seconds = |s: f64| metric_value(Metric::CpuPerEvent, s);
-        let interval = slope.interval_s.as_ref().ok();
+        let ends = |interval: &Maybe<(f64, f64)>| {
+            interval.as_ref().map_or("-".to_owned(), |interval| {
+                let (low, high) = outward(*interval, seconds);
+                format!("{low} to {high}")
+            })
+        };
         table.row(vec![
             configuration(&slope.arm).into(),
             named(&slope.levels).into(),
             slope.value_s.as_ref().map_or_else(|m| m.reason.clone(), |s| seconds(*s)).into(),
-            interval
-                .map_or("-".to_owned(), |interval| {
-                    let (low, high) = outward(*interval, seconds);
-                    format!("{low} to {high}")
-                })
-                .into(),
+            ends(&slope.interval_s).into(),
             slope.background_ratio.as_ref().map_or("-".to_owned(), |b| significant(*b)).into(),
+            slope.robust_s.as_ref().map_or("-".to_owned(), |s| seconds(*s)).into(),
+            ends(&slope.robust_interval_s).into(),
         ]);
     }
     (!table.rows.is_empty()).then_some(table)
@@ -245,11 +257,17 @@ fn verdict_words(verdict: Verdict) -> Words {
 fn landscape(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
     let level = share(1.0 - comparisons.rules.alpha);
     let mut heads: Vec<String> = comparisons.conditions.clone();
+    let has_energy = comparisons.cells_of(Metric::EnergyPerEvent).any(|cell| cell.summary.is_ok());
     heads.extend([
         "configuration".to_owned(),
         "#throughput".to_owned(),
         format!("#{level} interval"),
         "#per CPU".to_owned(),
+    ]);
+    heads.extend(
+        has_energy.then(|| ["#per watt".to_owned(), format!("#{level} interval")]).into_iter().flatten(),
+    );
+    heads.extend([
         "#p99".to_owned(),
         format!("#{level} interval"),
         "#CPU per event".to_owned(),
@@ -260,7 +278,7 @@ fn landscape(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
     let cpus: Option<f64> = bakeoff.environment.fact("cpu.count").and_then(|c| c.parse().ok());
     let cells: Vec<Levels> = comparisons.cells_of(Metric::Throughput).map(|c| c.levels.clone()).collect();
     for levels in by_condition(cells, comparisons) {
-        table.row(landscape_row(&levels, comparisons, cpus));
+        table.row(landscape_row(&levels, comparisons, (cpus, has_energy)));
     }
     table
 }
@@ -282,7 +300,12 @@ fn by_condition(cells: Vec<Levels>, comparisons: &Comparisons) -> Vec<Levels> {
     cells
 }
 
-fn landscape_row(levels: &Levels, comparisons: &Comparisons, cpus: Option<f64>) -> Vec<Words> {
+/// - `cpus`, `has_energy`: number of CPUs; whether throughput per watt is a column.
+fn landscape_row(
+    levels: &Levels,
+    comparisons: &Comparisons,
+    (cpus, has_energy): (Option<f64>, bool),
+) -> Vec<Words> {
     let cell = |metric: Metric| comparisons.cells_of(metric).find(|c| c.levels == *levels);
     let summary = |metric: Metric| cell(metric).and_then(|c| c.summary.as_ref().ok());
     let blocks = cell(Metric::Throughput).map_or(0, |c| c.values.len());
@@ -305,12 +328,31 @@ fn landscape_row(levels: &Levels, comparisons: &Comparisons, cpus: Option<f64>) 
         mean(Metric::Throughput),
         interval(Metric::Throughput),
         per_cpu.map_or("-".to_owned(), |(s, n)| metric_value(Metric::Throughput, s.mean / n)).into(),
+    ]);
+    if has_energy {
+        row.extend(per_watt(summary(Metric::EnergyPerEvent)).map(Words::from));
+    }
+    row.extend([
         mean(Metric::P99),
         interval(Metric::P99),
         mean(Metric::CpuPerEvent),
         blocks.to_string().into(),
     ]);
     row
+}
+
+/// Events per second and watt, and the interval: the reciprocals of joules per event.
+fn per_watt(energy: Option<&CellSummary>) -> [String; 2] {
+    let told = |joules: f64| significant_4(1.0 / joules);
+    let interval = energy.and_then(|s| s.interval.as_ref().ok());
+    let ends = |(low, high): &(f64, f64)| {
+        let (low, high) = outward((1.0 / high, 1.0 / low), significant_4);
+        format!("{low} to {high}")
+    };
+    [
+        energy.map_or("-".to_owned(), |s| told(s.mean)),
+        interval.filter(|(low, _)| *low > 0.0).map_or("-".to_owned(), ends),
+    ]
 }
 
 /// `Example CPU 3.0 GHz, 2 CPUs, 7.75 GiB, Debian GNU/Linux 12, kernel 6.1.0`.
@@ -347,6 +389,10 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons, leading: Option<Metric>)
         && numeric_factor(bakeoff, comparisons).is_some()
     {
         blocks.extend(cells(comparisons, bakeoff, Metric::P99).into_iter().map(Block::Figure));
+    }
+    let knees = crate::knee::sentences(bakeoff, comparisons);
+    if !knees.is_empty() {
+        blocks.extend([Block::List(knees), Block::Text(crate::knee::method())]);
     }
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));
     let cpu = cells(comparisons, bakeoff, Metric::CpuPerEvent);

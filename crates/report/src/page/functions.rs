@@ -85,7 +85,7 @@ fn table(pair: &Functions, names: &Names) -> Table {
     let (a, b) = (names.configuration(&pair.a), names.configuration(&pair.b));
     let mut table = Table::new(
         format!(
-            "{} by function, per event: {}, {}{of}",
+            "{} by function, per event: {}, {}{of} (family of the functions)",
             capital(&subject(pair)),
             sides(pair, names),
             plural(pair.blocks, "block")

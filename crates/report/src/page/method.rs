@@ -1,12 +1,13 @@
 //! The definition of an event and the method behind the verdicts.
 
 use analysis::Comparisons;
+use analysis::families::FamilySubject;
 use record::bakeoff::{Bakeoff, Metric, Plot, Trial};
 use record::load::{Loop, Workload};
 use record::turns::Turns;
 
 use super::resources::warm_ups;
-use super::{Block, Section, Table};
+use super::{Block, Section, Table, Words};
 use crate::number::{share, span};
 use crate::words::{configuration, list, metric as metric_name, only, plural};
 
@@ -121,8 +122,8 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
             comparisons.blocks_min
         ),
         format!(
-            "Family: {}; {} over {}, adjusted together, so that the rate of any false verdict among them is \
-             at most {}. It excludes metrics that no run of one side has. The deciding interval in the \
+            "Family of the metrics: {}; {} over {}, adjusted together, so that the rate of any false verdict among \
+             them is at most {}. It excludes metrics that no run of one side has. The deciding interval in the \
              tables is the one at Holm's level; for equivalent, the one at Hochberg's.",
             bakeoff.judge.family,
             plural(comparisons.pairs.len(), "comparison"),
@@ -140,9 +141,39 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     blocks.extend(warm_ups(bakeoff).map(Block::Table));
     blocks.extend([Block::Text(design), Block::Table(factors)]);
     blocks.extend(special(bakeoff, comparisons));
-    blocks
-        .extend([Block::List(tests), Block::Code { title: "The order drawn".into(), text: order(bakeoff) }]);
+    blocks.push(Block::List(tests));
+    blocks.extend(families(bakeoff, comparisons));
+    blocks.push(Block::Code { title: "The order drawn".into(), text: order(bakeoff) });
     Section { id: "method", title: "Method", blocks }
+}
+
+/// The families of a page that has more than one, and the rate of all together.
+fn families(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<Block> {
+    let all = analysis::families::families(bakeoff, comparisons);
+    if all.len() < 2 {
+        return Vec::new();
+    }
+    let mut table = Table::new(
+        "Families of comparisons",
+        &["family", "on this page", "#comparisons", "#a false result, at most"],
+    );
+    for family in &all {
+        let (name, place) = match family.subject {
+            FamilySubject::Metrics => ("metrics".to_owned(), "All numbers: p, p (Holm), deciding interval"),
+            FamilySubject::Functions => {
+                ("functions".to_owned(), "Functions behind the differences: interval, time")
+            }
+            FamilySubject::Gate(gate) => (format!("gate {}", crate::gates::name(&gate)), "Gates: result"),
+        };
+        let numbers = [family.comparisons.to_string(), share(family.rate)];
+        table.row([name, place.to_owned()].into_iter().chain(numbers).map(Words::from).collect());
+    }
+    let together = format!(
+        "Each family holds its own rate. A false result in any of them has a probability of at most {}. Intervals \
+         that are in none of them (cells, slopes, scaling) hold one by one.",
+        share(analysis::families::rate_of_any(&all))
+    );
+    vec![Block::Table(table), Block::Text(together)]
 }
 
 /// Paragraphs about a design that leaves combinations out, or drops configurations.

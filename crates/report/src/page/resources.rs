@@ -1,7 +1,9 @@
-//! Resources of every cell beside its speed: locks, I/O, memory, energy; and how the warm-ups went.
+//! Resources of every cell beside its speed: locks, I/O, memory, energy, places of threads; and how the
+//! warm-ups went.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::placement::{Shares, by_cell};
 use analysis::{Cell, Comparisons};
 use record::bakeoff::{Bakeoff, Levels, Metric, Trial};
 use record::resources::Resource;
@@ -9,20 +11,27 @@ use record::warm_up::{Course, WarmUp};
 
 use super::figures::cells as cell_figures;
 use super::{Block, Section, Table, Tone, Words};
-use crate::number::{metric_ends, metric_value, percent, share, span};
+use crate::number::{metric_ends, metric_value, outward, percent, share, significant_4, span};
 use crate::words::{capital, cell_mean, configuration, metric as metric_name, named, only};
 
 /// Metrics of the section.
 const METRICS: [Metric; 4] =
     [Metric::LockCpu, Metric::IoPerEvent, Metric::MemoryGrowth, Metric::EnergyPerEvent];
 
+/// CPUs in a cell of a table.
+const CPUS_SHOWN: usize = 8;
+
 /// The section; `None` if no run counted any of these resources.
 pub(super) fn section(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Section> {
     let known: Vec<Metric> = METRICS.into_iter().filter(|m| is_known(comparisons, *m)).collect();
     let mut blocks: Vec<Block> = instances(bakeoff).into_iter().map(Block::Table).collect();
+    blocks.extend(placement(bakeoff, comparisons).map(Block::Table));
     blocks.extend(scopes(bakeoff).into_iter().map(Block::Text));
     for metric in &known {
         blocks.push(Block::Table(table(comparisons, *metric)));
+        if *metric == Metric::MemoryGrowth {
+            blocks.extend(memory(bakeoff, comparisons).map(Block::Table));
+        }
         blocks.extend(cell_figures(comparisons, bakeoff, *metric).into_iter().map(Block::Figure));
     }
     let missing: Vec<String> = METRICS
@@ -89,6 +98,74 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
         table.row(row(cell, comparisons));
     }
     table
+}
+
+/// Table of the CPUs on which threads ran; `None` if no run read them.
+fn placement(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
+    let conditions = comparisons.conditions.join(", ");
+    let mut table = Table::new(
+        "Where threads ran: shares of their CPU time, means over the runs",
+        &["configuration", &conditions, "threads of the load", "#of them on one CPU", "server", "#runs"],
+    );
+    for of in by_cell(bakeoff) {
+        table.row(vec![
+            configuration(&only(&of.levels, &comparisons.compared)).into(),
+            named(&only(&of.levels, &comparisons.conditions)).into(),
+            shares(&of.client).into(),
+            format!("{} of {}", of.on_one, of.threads).into(),
+            shares(&of.server).into(),
+            of.runs.to_string().into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// `CPU 0: 61.2 %, CPU 1: 38.8 %`: the largest shares.
+fn shares(of: &Shares) -> String {
+    let mut all: Vec<(u32, f64)> = of.iter().map(|(cpu, share)| (*cpu, *share)).collect();
+    all.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
+    let told: Vec<String> =
+        all.iter().take(CPUS_SHOWN).map(|(cpu, share)| format!("CPU {cpu}: {}", percent(*share))).collect();
+    match all.len() {
+        0 => "-".to_owned(),
+        n if n > CPUS_SHOWN => format!("{}, {} more", told.join(", "), n - CPUS_SHOWN),
+        _ => told.join(", "),
+    }
+}
+
+/// Slopes of the server's memory; `None` if no cell has one for each trial.
+fn memory(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
+    let alpha = comparisons.rules.alpha;
+    let conditions = comparisons.conditions.join(", ");
+    let mut table = Table::new(
+        "Growth of the server's memory: Theil-Sen slopes of the trials. A trial grew for certain if the 95 % interval of its \
+         own slope, by block bootstrap, lies above 0",
+        &[
+            "configuration",
+            &conditions,
+            "#bytes per second",
+            &format!("#{} interval over blocks", share(1.0 - alpha)),
+            "#trials",
+            "#grew for certain",
+            "#shrank for certain",
+        ],
+    );
+    for of in analysis::memory_trends::memory_trends(bakeoff, alpha) {
+        let ends = |interval: &(f64, f64)| {
+            let (low, high) = outward(*interval, significant_4);
+            format!("{low} to {high}")
+        };
+        table.row(vec![
+            configuration(&only(&of.levels, &comparisons.compared)).into(),
+            named(&only(&of.levels, &comparisons.conditions)).into(),
+            significant_4(of.per_s).into(),
+            of.interval_per_s.as_ref().map_or("-".to_owned(), ends).into(),
+            of.trials.to_string().into(),
+            of.grew.to_string().into(),
+            of.shrank.to_string().into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 fn row(cell: &Cell, comparisons: &Comparisons) -> Vec<Words> {

@@ -9,7 +9,7 @@ use super::table::{Align, Table};
 use super::{Style, Tint, ending, paragraph, tinted};
 use crate::claim::{Claim, Standing, claim};
 use crate::number::{change_interval_of, change_of, metric_value, p_value, share};
-use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
+use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, plural, sense, values_of};
 
 /// Writes a table of verdicts for each judged metric, the limits of the claim, and the claim itself last.
 ///
@@ -27,6 +27,9 @@ pub fn bakeoff(
 ) -> io::Result<()> {
     self::comparisons(out, comparisons, style)?;
     super::concurrency::concurrency(out, bakeoff, comparisons, style)?;
+    for knee in crate::knee::sentences(bakeoff, comparisons) {
+        paragraph(out, &knee, 0, style)?;
+    }
     super::functions::functions(out, comparisons, style)?;
     if let Some(cost) = observing(bakeoff) {
         paragraph(out, &cost, 0, style)?;
@@ -127,10 +130,10 @@ fn method(comparisons: &Comparisons) -> String {
         String::new()
     };
     format!(
-        "Against {}; change with its {level} interval, by block. A family of {}: p by Holm, alpha {}; within {} is no \
+        "Against {}; change with its {level} interval, by block. Family of the metrics, {}: p by Holm, alpha {}; within {} is no \
          difference.{no_claim}",
         configuration(&comparisons.reference),
-        comparisons.pairs.len(),
+        plural(comparisons.pairs.len(), "comparison"),
         rules.alpha,
         share(rules.rope_ratio),
     )

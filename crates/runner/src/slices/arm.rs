@@ -26,6 +26,7 @@ use crate::beside::Beside;
 use crate::conductor::Conductor;
 use crate::control_group::ControlGroup;
 use crate::error::RunnerError;
+use crate::generator;
 use crate::machine::Machine;
 use crate::series::{Series, told};
 use crate::server::Server;
@@ -116,7 +117,7 @@ impl Arm {
             stored: Some((writer, header, before)),
             environment: conductor.environment.clone(),
             settings_at_first: conductor.settings_at_first.clone(),
-            load: Load::begin(settings, following),
+            load: Load::begin(settings, generator::client_of(&conductor.plan), following),
             meter,
             readings: Vec::new(),
             turns: 0,
@@ -295,13 +296,13 @@ struct Load {
 }
 
 impl Load {
-    fn begin(settings: LoadSettings, mut following: Following) -> Self {
+    fn begin(settings: LoadSettings, client: Attachments, mut following: Following) -> Self {
         let (turns, stop) = (Arc::new(Turns::begun(settings.threads)), Arc::new(Stop::new()));
         let (tell, told) = mpsc::channel();
         let patience = settings.drain.max(PATIENCE_MIN);
         let (its_turns, its_stop) = (Arc::clone(&turns), Arc::clone(&stop));
         let body = move || {
-            let attachments = Attachments { turns: Some(Arc::clone(&its_turns)), ..Attachments::default() };
+            let attachments = Attachments { turns: Some(Arc::clone(&its_turns)), ..client };
             // Instruments observe the machine, on which the arms take turns: none is open.
             let mut beside = Beside::new(false);
             let Following { meter, surroundings, spool, host, anchor } = &mut following;
