@@ -33,14 +33,44 @@ pub(crate) struct Memory {
     pub(crate) df: f64,
 }
 
+impl Memory {
+    /// Effect on the mean of `n` values, of which neighbors correlate by `ar1`.
+    fn of(n: usize, ar1: f64) -> Self {
+        let count = n as f64;
+        let inflation = inflation(n, ar1);
+        let (free, df) = freedom(count, inflation, ar1);
+        Self { error_ratio: (inflation * (count - 1.0) / free).sqrt(), df }
+    }
+}
+
 /// Memory of at least two `values` in order of time.
 pub(crate) fn memory(values: &[f64]) -> Memory {
     let n = values.len();
+    let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), n as f64).clamp(0.0, AR1_MAX) };
+    Memory::of(n, ar1)
+}
+
+/// Correlation of neighbors in log ratios in order of time, and its effect, if it is clearly over 0; `None`
+/// of fewer than [`MEMORY_FROM`].
+///
+/// The effect is that of one standard error more: an effect that is taken too small makes false verdicts. Of
+/// few values that would leave no verdict at all. It is left out if the correlation is not clear, because log
+/// ratios are independent unless a side wanders.
+pub(crate) fn clear_memory(log_ratios: &[f64]) -> Option<(f64, Memory)> {
+    /// Standard errors over 0 from which a correlation is clear: one tail of 5 %.
+    const CLEAR: f64 = 1.645;
+    /// Fewest values of which one standard error more is taken.
+    const MORE_FROM: usize = 40;
+    let n = log_ratios.len();
+    if n < MEMORY_FROM {
+        return None;
+    }
     let count = n as f64;
-    let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), count).clamp(0.0, AR1_MAX) };
-    let inflation = inflation(n, ar1);
-    let (free, df) = freedom(count, inflation, ar1);
-    Memory { error_ratio: (inflation * (count - 1.0) / free).sqrt(), df }
+    let ar1 = unbiased(lag_1(log_ratios), count).min(AR1_MAX);
+    (ar1 * count.sqrt() > CLEAR).then(|| {
+        let error = if n < MORE_FROM { 0.0 } else { ((1.0 - ar1 * ar1) / count).sqrt() };
+        (ar1, Memory::of(n, (ar1 + error).min(AR1_MAX)))
+    })
 }
 
 /// Divisor of the sum of squares of `n` values about their means, and degrees of freedom of the variance.

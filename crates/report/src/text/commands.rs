@@ -248,7 +248,18 @@ pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Res
         ));
     }
     told.extend(starts(comparison, results));
+    told.extend(results.pairs.iter().filter_map(|pair| changing(pair, results.pairs.len())));
     told
+}
+
+/// A remark if the ratio of a pair changes over the rounds.
+fn changing(pair: &CommandPair, pairs: usize) -> Option<String> {
+    let neighbors = pair.estimate.as_ref().ok()?.neighbors?;
+    let (a, b) = (Comparison::letter(pair.a), Comparison::letter(pair.b));
+    let of = if pairs > 1 { format!("{a} against {b}: the") } else { "The".to_owned() };
+    Some(format!(
+        "{of} ratio changes during the comparison (correlation of neighbors {neighbors:.2}). The interval allows for that."
+    ))
 }
 
 /// Shortest time beside which the start of a process is small.
