@@ -323,6 +323,24 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_that_changes_during_the_comparison_is_told() {
+        let told = |log_ratios: &[f64], pairs| {
+            let rules = analysis::Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+            let members = [analysis::Member::exact(Metric::Time, log_ratios)];
+            let judged = analysis::judge(&members, rules).remove(0);
+            let rounds_needed = Err(record::missing::Missing::because("not asked"));
+            let (estimate, verdict) = (judged.estimate, judged.verdict);
+            changing(&CommandPair { a: 1, b: 0, estimate, verdict, rounds_needed }, pairs)
+        };
+        let slower: Vec<f64> = (0..40).map(|i| 0.01 * f64::from(i)).collect();
+        let expected = "ratio changes during the comparison (correlation of neighbors 0.95). The interval allows for that.";
+        assert_eq!(told(&slower, 1), Some(format!("The {expected}")));
+        assert_eq!(told(&slower, 2), Some(format!("B against A: the {expected}")));
+        let steady: Vec<f64> = (0..40).map(|i| 0.01 * f64::from(i % 5)).collect();
+        assert_eq!(told(&steady, 1), None);
+    }
+
+    #[test]
     fn a_bound_of_memory_reads_as_one_and_instructions_have_a_scale() {
         assert_eq!(memory(Peak::Bytes(1.9e6)), "1.90 MB");
         assert_eq!(memory(Peak::AtMost(4.1e6)), "<=4.10 MB");

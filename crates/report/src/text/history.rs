@@ -253,7 +253,7 @@ pub(crate) fn excursion(history: &History, found: &Excursion, name: &dyn Fn(RunI
     format!("{when}: {before} -> {level}{size}{after}")
 }
 
-/// `DATE (run a) to DATE (run b): 100 -> 118, +18 % [+15 %, +20 %], p 0.001; no single step stands out`.
+/// `DATE (run a) to DATE (run b): 100.0 -> 117.7, +18 % [+15 %, +20 %], p 0.001; no single step stands out`.
 pub(crate) fn drift(history: &History, found: &Drift, name: &dyn Fn(RunId) -> String) -> String {
     let key = &history.key;
     let at = |index: usize| {
@@ -273,7 +273,7 @@ pub(crate) fn drift(history: &History, found: &Drift, name: &dyn Fn(RunId) -> St
     )
 }
 
-/// `100 -> 118, +18 % (worse)`.
+/// `100.0 -> 117.7, +18 % (worse)`.
 fn drift_size(history: &History, found: &Drift) -> String {
     let key = &history.key;
     let (before, after) = (named_value(key, found.before), named_value(key, found.after));
@@ -494,7 +494,7 @@ mod tests {
         let ratio = Ok((1.177, 1.15, 1.2));
         rises.drifts = vec![Drift { from: 0, until: 60, before: 100.0, after: 117.7, ratio, p: 0.001 }];
         let expected =
-            "of another tool drifts: 100 -> 118, +18 % (worse) over the span; no single step stands out";
+            "of another tool drifts: 100.0 -> 117.7, +18 % (worse) over the span; no single step stands out";
         assert_eq!(told(&[rises.clone()]), expected);
         let two = [rises.clone(), rises.clone()];
         assert_eq!(told(&two), format!("{expected}; 1 more drift"));
@@ -564,11 +564,14 @@ mod tests {
         };
         let text = drawn(&history);
         let top = text.lines().next().expect("a row");
-        assert!(top.contains('^') && text.contains("1 value beyond the chart: 999 on 1970-01-31"), "{text}");
+        assert!(
+            top.contains('^') && text.contains("1 value beyond the chart: 999.0 on 1970-01-31"),
+            "{text}"
+        );
         let text = drawn(&history_with(100, |i| 100.0 + (i % 5) as f64));
         assert!(!text.contains("beyond") && !text.contains('^'), "{text}");
         let low = drawn(&history_with(100, |i| if i % 60 == 9 { 1.0 } else { value(i) }));
-        assert!(low.contains("3 values beyond the chart: the farthest is 999 on 1970-01-31"), "{low}");
+        assert!(low.contains("3 values beyond the chart: the farthest is 999.0 on 1970-01-31"), "{low}");
         assert!(low.lines().nth(8).is_some_and(|line| line.contains('v')), "{low}");
     }
 }
