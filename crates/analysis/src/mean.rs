@@ -54,21 +54,22 @@ pub(crate) fn memory(values: &[f64]) -> Memory {
 /// of fewer than [`MEMORY_FROM`].
 ///
 /// The effect is that of one standard error more: an effect that is taken too small makes false verdicts. Of
-/// few values that would leave no verdict at all. It is left out if the correlation is not clear, because log
-/// ratios are independent unless a side wanders.
+/// few values that would leave no verdict at all, and a correlation by chance costs as much: it must be clearer
+/// there. Without a clear one, log ratios are independent.
 pub(crate) fn clear_memory(log_ratios: &[f64]) -> Option<(f64, Memory)> {
-    /// Standard errors over 0 from which a correlation is clear: one tail of 5 %.
-    const CLEAR: f64 = 1.645;
-    /// Fewest values of which one standard error more is taken.
-    const MORE_FROM: usize = 40;
+    /// Standard errors over 0 from which a correlation of few and of many values is clear: one tail of 1 % and
+    /// of 5 %.
+    const CLEAR: [f64; 2] = [2.326, 1.645];
+    /// Fewest values that are many.
+    const MANY_FROM: usize = 40;
     let n = log_ratios.len();
     if n < MEMORY_FROM {
         return None;
     }
-    let count = n as f64;
+    let (count, are_many) = (n as f64, n >= MANY_FROM);
     let ar1 = unbiased(lag_1(log_ratios), count).min(AR1_MAX);
-    (ar1 * count.sqrt() > CLEAR).then(|| {
-        let error = if n < MORE_FROM { 0.0 } else { ((1.0 - ar1 * ar1) / count).sqrt() };
+    (ar1 * count.sqrt() > CLEAR[usize::from(are_many)]).then(|| {
+        let error = if are_many { ((1.0 - ar1 * ar1) / count).sqrt() } else { 0.0 };
         (ar1, Memory::of(n, (ar1 + error).min(AR1_MAX)))
     })
 }
