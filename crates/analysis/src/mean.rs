@@ -54,11 +54,11 @@ pub(crate) fn memory(values: &[f64]) -> Memory {
 /// of fewer than [`MEMORY_FROM`].
 ///
 /// The effect is that of one standard error more: an effect that is taken too small makes false verdicts. Of
-/// few values that would leave no verdict at all, and a correlation by chance costs as much: it must be clearer
-/// there. Without a clear one, log ratios are independent.
+/// few values that would leave no verdict at all, and a correlation by chance costs as much: it must be
+/// clearer there. Without a clear one, log ratios are independent.
 pub(crate) fn clear_memory(log_ratios: &[f64]) -> Option<(f64, Memory)> {
-    /// Standard errors over 0 from which a correlation of few and of many values is clear: one tail of 1 % and
-    /// of 5 %.
+    /// Standard errors over 0 from which a correlation of few and of many values is clear: one tail of 1 %
+    /// and of 5 %.
     const CLEAR: [f64; 2] = [2.326, 1.645];
     /// Fewest values that are many.
     const MANY_FROM: usize = 40;
