@@ -104,7 +104,9 @@ impl Fit {
         let ar1 = (self.ar1 + 2.0 * error).min(AR1_MAX);
         let mut innovations: Vec<f64> = self.left.windows(2).map(|w| w[1] - ar1 * w[0]).collect();
         let mean = innovations.iter().sum::<f64>() / innovations.len() as f64;
-        innovations.iter_mut().for_each(|e| *e -= mean);
+        for e in &mut innovations {
+            *e -= mean;
+        }
         let (all, mut chance) = (f64::from(DRAWN + 1), SplitMix(seed));
         let most = (alpha * all).floor();
         let (mut as_clear, mut series) = (1.0, vec![0.0; n]);
