@@ -489,7 +489,7 @@ fn slow(peak: Option<(f64, f64)>, alpha: f64, width: f64, step_s: f64, found: &m
     let Some((z, frequency)) = peak else { return };
     if power::false_alarm(z, width) <= alpha {
         let period_s = step_s / frequency;
-        let why = format!("{:.1} cycles in the span, 3 needed", found.span_s / period_s);
+        let why = format!("{} cycles in the span, 3 needed", too_few(found.span_s / period_s));
         found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
     }
 }
@@ -575,9 +575,16 @@ fn too_long(found: &mut Cycles) {
     let longest = found.span_s / CYCLES_MIN;
     for (name, period_s) in usual.into_iter().filter(|(_, p)| *p > longest && *p <= CYCLES_MIN * found.span_s)
     {
-        let why = format!("{name}: {:.1} cycles in the span, 3 needed", found.span_s / period_s);
+        let why = format!("{name}: {} cycles in the span, 3 needed", too_few(found.span_s / period_s));
         found.cannot_tell.push(CannotTell { period_s: Ok(period_s), why });
     }
+}
+
+/// A number of cycles below those that are needed, with enough digits to show that.
+fn too_few(cycles: f64) -> String {
+    let rounded = |digits: usize| format!("{cycles:.digits$}");
+    let is_below = |text: &String| text.parse().is_ok_and(|number: f64| number < CYCLES_MIN);
+    (1..=4).map(rounded).find(is_below).unwrap_or_else(|| "just under 3".to_owned())
 }
 
 #[cfg(test)]

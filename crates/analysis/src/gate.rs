@@ -12,8 +12,9 @@
 //!   it needs.
 //!
 //! An amount is judged by the runs' values themselves, which no reference corrects for drift of the machine.
-//! Its standard error allows for the memory of the noise, as the interval of the value does. Values that
-//! drift so much that they are worth hardly more than one decide nothing.
+//! Its standard error allows for the memory of the noise, as the interval of the value does. That of a ratio
+//! does if the ratio clearly changes over the blocks. Values that drift so much that they are worth hardly
+//! more than one decide nothing.
 //!
 //! # Source
 //!
@@ -215,7 +216,7 @@ pub(crate) fn judged(
     // `on_inconclusive = "pass"` accepts noise, but not a missing measurement.
     let is_missing = refused.is_some() || samples.is_empty() || samples.iter().any(|s| s.refused.is_some());
     for sample in &mut samples {
-        sample.refused = sample.refused.take().or_else(|| adrift(&sample.ends, gate.rule, unit));
+        sample.refused = sample.refused.take().or_else(|| adrift(sample, gate.rule, unit));
     }
     let distances: Vec<Distances> = samples.iter().map(|s| Distances::of(s, &gate, (alpha, seed))).collect();
     let p_bad: Vec<f64> = samples
@@ -262,20 +263,19 @@ fn too_few(sample: &Sample, unit: Replicate, alpha: f64) -> Option<Missing> {
     few.then(|| Missing::because(format!("too few {}s for a gate: {blocks} of {needed}", unit.word())))
 }
 
-/// Reason not to judge amounts that drift or change their level: an interval with so few degrees of freedom
-/// may span orders of magnitude.
-fn adrift(ends: &[(f64, f64)], rule: GateRule, unit: Replicate) -> Option<Missing> {
+/// Reason not to judge amounts or ratios that drift or change their level: an interval with so few degrees of
+/// freedom may span orders of magnitude.
+fn adrift(Sample { ends, against, .. }: &Sample, rule: GateRule, unit: Replicate) -> Option<Missing> {
     /// Fewest degrees of freedom: three values without a memory.
     const DF_MIN: f64 = 2.0;
-    let is_amount = !matches!(rule, GateRule::NotWorseBy { .. });
     let lows: Vec<(f64, f64)> = ends.iter().map(|(low, _)| (low.ln(), low.ln())).collect();
-    if !is_amount || ends.len() < 3 || lows.iter().any(|(low, _)| !low.is_finite()) {
+    if against.is_some() || ends.len() < 3 || lows.iter().any(|(low, _)| !low.is_finite()) {
         return None;
     }
     let n = ends.len();
     let why =
         || format!("the values drift or change their level: {n} {}s are worth fewer than 3", unit.word());
-    Paired::in_order(&lows).filter(|all| all.df() < DF_MIN).map(|_| Missing::because(why()))
+    spread(rule)(&lows).filter(|all| all.df() < DF_MIN).map(|_| Missing::because(why()))
 }
 
 /// Mean and standard error of values in order of blocks.
@@ -283,7 +283,7 @@ type Spread = fn(&[(f64, f64)]) -> Option<Paired>;
 
 fn spread(rule: GateRule) -> Spread {
     match rule {
-        GateRule::NotWorseBy { .. } => Paired::bracketed,
+        GateRule::NotWorseBy { .. } => Paired::of_blocks,
         GateRule::AtMost(_) | GateRule::AtLeast(_) => Paired::in_order,
     }
 }

@@ -6,6 +6,7 @@
 
 mod conditions;
 mod divisive;
+mod drift;
 mod effect;
 mod energy;
 mod excursion;
@@ -28,6 +29,6 @@ pub use self::observe::{
 };
 pub use self::point::{Key, Numbers, Observed, Point};
 pub use self::sequence::{Added, added, histories};
-pub use self::series::{Break, Change, Excursion, History, LEVEL_MIN, Sense, VALUES_MAX, VALUES_MIN};
+pub use self::series::{Break, Change, Drift, Excursion, History, LEVEL_MIN, Sense, VALUES_MAX, VALUES_MIN};
 pub use self::setting::deciding_settings;
 pub use self::suspect::Suspect;

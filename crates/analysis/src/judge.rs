@@ -12,7 +12,8 @@
 //! edge of the region: there a false *better* and a false *equivalent* have a tail of alpha / 2 each.
 //!
 //! The standard error of a pair comes from the differences within its own blocks. Decision 0043 gives the
-//! reason.
+//! reason. If the ratio changes over the blocks, so that neighbors resemble each other, it is wider: decision
+//! 1260.
 //!
 //! The region is symmetric in logs, [1 / (1 + rope), 1 + rope]: swapping the two sides turns better into
 //! worse and changes nothing else. Of a share, which is compared in points, it is the rope in points.
@@ -107,8 +108,11 @@ pub struct Estimate {
     pub hodges_lehmann: f64,
     /// Standard deviation of a block's log ratio.
     pub sd_ln: f64,
-    /// Degrees of freedom: the number of blocks minus one.
+    /// Degrees of freedom: the number of blocks minus one, fewer if neighbors correlate.
     pub df: f64,
+    /// Correlation of the log ratios of neighboring blocks, if it is clearly over 0: the ratio changes over
+    /// the blocks, and all intervals allow for that.
+    pub neighbors: Option<f64>,
     /// Number of blocks.
     pub blocks: u32,
 }
@@ -146,7 +150,7 @@ impl Member {
         }
         let too_few =
             || Missing::because(format!("{} of at least 2 blocks have both sides", self.log_ratios.len()));
-        Paired::bracketed(&self.log_ratios).ok_or_else(too_few)
+        Paired::of_blocks(&self.log_ratios).ok_or_else(too_few)
     }
 
     /// Whether there are enough values for a verdict at `alpha`: the distribution-free test can then reach
@@ -314,6 +318,7 @@ impl Decision {
             hodges_lehmann: member.center().unwrap_or(self.paired.mean()).exp(),
             sd_ln: self.paired.sd(),
             df: self.paired.df(),
+            neighbors: self.paired.neighbors(),
             blocks: u32::try_from(self.paired.n()).unwrap_or(u32::MAX),
         }
     }
@@ -332,9 +337,11 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
         return Err(Missing::because("the comparison is already decided"));
     }
     let estimate = judged.estimate.clone()?;
+    // Blocks that resemble each other say less: their mean has the spread of so many independent ones.
+    let of_neighbors = estimate.neighbors.map_or(1.0, |ar1| ((1.0 + ar1) / (1.0 - ar1)).sqrt());
     let truth = Truth {
         mean: estimate.ratio.ln().abs(),
-        sd: estimate.sd_ln,
+        sd: estimate.sd_ln * of_neighbors,
         open: judged.open_ln,
         edge: judged.edge_ln,
         alpha: rules.alpha,

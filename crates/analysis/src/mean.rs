@@ -33,14 +33,45 @@ pub(crate) struct Memory {
     pub(crate) df: f64,
 }
 
+impl Memory {
+    /// Effect on the mean of `n` values, of which neighbors correlate by `ar1`.
+    fn of(n: usize, ar1: f64) -> Self {
+        let count = n as f64;
+        let inflation = inflation(n, ar1);
+        let (free, df) = freedom(count, inflation, ar1);
+        Self { error_ratio: (inflation * (count - 1.0) / free).sqrt(), df }
+    }
+}
+
 /// Memory of at least two `values` in order of time.
 pub(crate) fn memory(values: &[f64]) -> Memory {
     let n = values.len();
-    let count = n as f64;
-    let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), count).clamp(0.0, AR1_MAX) };
-    let inflation = inflation(n, ar1);
-    let (free, df) = freedom(count, inflation, ar1);
-    Memory { error_ratio: (inflation * (count - 1.0) / free).sqrt(), df }
+    let ar1 = if n < MEMORY_FROM { 0.0 } else { unbiased(lag_1(values), n as f64).clamp(0.0, AR1_MAX) };
+    Memory::of(n, ar1)
+}
+
+/// Correlation of neighbors in log ratios in order of time, and its effect, if it is clearly over 0; `None`
+/// of fewer than [`MEMORY_FROM`].
+///
+/// The effect is that of one standard error more: an effect that is taken too small makes false verdicts. Of
+/// few values that would leave no verdict at all, and a correlation by chance costs as much: it must be
+/// clearer there. Without a clear one, log ratios are independent.
+pub(crate) fn clear_memory(log_ratios: &[f64]) -> Option<(f64, Memory)> {
+    /// Standard errors over 0 from which a correlation of few and of many values is clear: one tail of 1 %
+    /// and of 5 %.
+    const CLEAR: [f64; 2] = [2.326, 1.645];
+    /// Fewest values that are many.
+    const MANY_FROM: usize = 40;
+    let n = log_ratios.len();
+    if n < MEMORY_FROM {
+        return None;
+    }
+    let (count, are_many) = (n as f64, n >= MANY_FROM);
+    let ar1 = unbiased(lag_1(log_ratios), count).min(AR1_MAX);
+    (ar1 * count.sqrt() > CLEAR[usize::from(are_many)]).then(|| {
+        let error = if are_many { ((1.0 - ar1 * ar1) / count).sqrt() } else { 0.0 };
+        (ar1, Memory::of(n, (ar1 + error).min(AR1_MAX)))
+    })
 }
 
 /// Divisor of the sum of squares of `n` values about their means, and degrees of freedom of the variance.

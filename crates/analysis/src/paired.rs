@@ -1,6 +1,6 @@
 //! Mean difference and its uncertainty: from the differences of the blocks, or from two independent samples.
 
-use crate::mean::{Memory, memory};
+use crate::mean::{Memory, clear_memory, memory};
 use crate::student::{p_above, p_two_sided, t_above};
 
 /// Mean log ratio and its spread: of one log ratio per block, or between two independent samples of logs.
@@ -22,6 +22,8 @@ pub struct Paired {
     open: f64,
     /// Largest increase of the standard error that the intervals allow.
     open_error: f64,
+    /// Correlation of log ratios of neighboring blocks, if the standard error allows for it.
+    neighbors: Option<f64>,
 }
 
 impl Paired {
@@ -55,12 +57,12 @@ impl Paired {
             sd: error(squares) * blocks.sqrt(),
             open: log_ratios.iter().map(half).sum::<f64>() / blocks,
             open_error: error(half_squares),
+            neighbors: None,
         })
     }
 
     /// Variant of [`Self::bracketed`] for values in order of time, with one value for each block: what a
-    /// machine does in one block resembles what it did in the block before. Log ratios within a block need no
-    /// such care, because the drift cancels.
+    /// machine does in one block resembles what it did in the block before.
     pub(crate) fn in_order(logs: &[(f64, f64)]) -> Option<Self> {
         let alike = Self::bracketed(logs)?;
         let middles: Vec<f64> = logs.iter().map(|(low, high)| low.midpoint(*high)).collect();
@@ -69,6 +71,25 @@ impl Paired {
             standard_error: alike.standard_error * error_ratio,
             open_error: alike.open_error * error_ratio,
             df,
+            ..alike
+        })
+    }
+
+    /// Variant of [`Self::bracketed`] for log ratios of blocks in order of time.
+    ///
+    /// The drift of a machine cancels in them. A side that becomes faster or slower itself does not: its log
+    /// ratios resemble their neighbors, and are worth fewer than there are.
+    pub(crate) fn of_blocks(log_ratios: &[(f64, f64)]) -> Option<Self> {
+        let alike = Self::bracketed(log_ratios)?;
+        let middles: Vec<f64> = log_ratios.iter().map(|(low, high)| low.midpoint(*high)).collect();
+        let Some((neighbors, Memory { error_ratio, df })) = clear_memory(&middles) else {
+            return Some(alike);
+        };
+        Some(Self {
+            standard_error: alike.standard_error * error_ratio,
+            open_error: alike.open_error * error_ratio,
+            df,
+            neighbors: Some(neighbors),
             ..alike
         })
     }
@@ -96,6 +117,7 @@ impl Paired {
             sd: a.sd.hypot(b.sd),
             open: a.open + b.open,
             open_error: a.open_error + b.open_error,
+            neighbors: None,
         })
     }
 
@@ -118,6 +140,11 @@ impl Paired {
     /// those of Welch's test.
     pub fn df(&self) -> f64 {
         self.df
+    }
+
+    /// Correlation of log ratios of neighboring blocks; `None` unless it is clearly over 0.
+    pub(crate) fn neighbors(&self) -> Option<f64> {
+        self.neighbors
     }
 
     /// Largest shift of the mean that the values' own intervals allow.

@@ -176,6 +176,7 @@ pub(crate) fn estimate(contest: &Contest, members: usize, rules: &Rules) -> Opti
         hodges_lehmann: hodges_lehmann(&middles)?.exp(),
         sd_ln: paired.sd(),
         df: paired.df(),
+        neighbors: None,
         blocks: u32::try_from(paired.n()).unwrap_or(u32::MAX),
     })
 }

@@ -29,11 +29,11 @@ pub fn span(seconds: f64) -> String {
         clippy::cast_sign_loss,
         reason = "a duration in seconds, for display"
     )]
-    let whole = seconds.round() as u64;
+    let (whole, minutes) = (seconds.round() as u64, (seconds / 60.0).round() as u64);
     let (big, big_unit, small, small_unit) = if whole < 7_200 {
         (whole / 60, "min", whole % 60, "s")
     } else {
-        (whole / 3_600, "h", whole % 3_600 / 60, "min")
+        (minutes / 60, "h", minutes % 60, "min")
     };
     if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
 }
@@ -282,6 +282,9 @@ mod tests {
             (180.0, "3 min"),
             (200.0, "3 min 20 s"),
             (7_500.0, "2 h 5 min"),
+            (32_399.01, "9 h"),
+            (7_229.0, "2 h"),
+            (7_231.0, "2 h 1 min"),
             (16_800.0, "4 h 40 min"),
         ] {
             assert_eq!(span(seconds), text, "{seconds}");

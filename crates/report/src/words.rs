@@ -231,7 +231,7 @@ pub(crate) fn by_the_clock(cycle: &Cycle) -> Option<String> {
     };
     let Some(window) = &cycle.window else { return Some(format!("highest about {}", told(cycle.crest_s)?)) };
     let most = if window.change > 0.0 { "highest" } else { "lowest" };
-    let (from, to) = (told(window.from_s)?, told(window.from_s + window.length_s)?);
+    let (from, to) = (told(window.from_s)?, told(window.last_s)?);
     Some(if from == to { format!("{most} at {from}") } else { format!("{most} {from} to {to}") })
 }
 

@@ -82,7 +82,7 @@ impl SeriesView {
             subject: word(&series["subject"]),
             machine: word(&series["environment"]),
             runs: points.len(),
-            found: found(points.len(), &series["untested"], list(&series["changes"]).is_empty()),
+            found: found(points.len(), &series["untested"], standing(series)),
             drawing: history_drawing(points, list(&series["changes"])),
             changes: list(&series["changes"]).iter().map(ChangeView::of).collect(),
             breaks: list(&series["breaks"]).iter().map(what).collect(),
@@ -90,17 +90,25 @@ impl SeriesView {
     }
 }
 
+/// A series without a change: whether it drifts.
+fn standing(series: &Value) -> &'static str {
+    match (list(&series["changes"]), list(&series["drifts"])) {
+        ([], []) => ", no change",
+        ([], _) => ", a drift without a step that stands out",
+        _ => "",
+    }
+}
+
 /// Result of the test for changes. Runs that are too few to test are not unchanged.
-fn found(runs: usize, untested: &Value, is_unchanged: bool) -> String {
+fn found(runs: usize, untested: &Value, standing: &str) -> String {
     let untested = untested.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
     if untested >= runs {
         return ", too few runs to test".to_owned();
     }
-    let unchanged = if is_unchanged { ", no change" } else { "" };
     let few = if untested == 1 { "1 run".to_owned() } else { format!("{untested} runs") };
     let few =
         if untested > 0 { format!("; {few} not tested: too few without a break") } else { String::new() };
-    format!("{unchanged}{few}")
+    format!("{standing}{few}")
 }
 
 impl ChangeView {

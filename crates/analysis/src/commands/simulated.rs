@@ -19,14 +19,34 @@ struct World {
     sd: f64,
     /// Standard deviation of the drift that all commands share, as a first-order autoregression of 0.95.
     drift_sd: f64,
+    /// Standard deviation of the wandering of each command by itself, as a first-order autoregression of 0.9.
+    own_sd: f64,
     /// Share of executions that take half as long again.
     slow_share: f64,
     /// Factor of the first command of a round.
     first: f64,
 }
 
-const PLAIN: World =
-    World { name: "identical", ratio: 1.0, sd: 0.02, drift_sd: 0.0, slow_share: 0.0, first: 1.0 };
+const PLAIN: World = World {
+    name: "identical",
+    ratio: 1.0,
+    sd: 0.02,
+    drift_sd: 0.0,
+    own_sd: 0.0,
+    slow_share: 0.0,
+    first: 1.0,
+};
+
+/// Identical commands, each of which wanders.
+const WANDERING: World =
+    World { name: "identical, each command wanders (autocorrelation 0.9)", sd: 0.0, own_sd: 0.3, ..PLAIN };
+
+/// Speed beside the noise, in logs.
+#[derive(Debug, Clone, Copy)]
+struct Wander {
+    shared: f64,
+    own: [f64; 2],
+}
 
 /// The truths that are simulated.
 const WORLDS: [World; 8] = [
@@ -41,17 +61,33 @@ const WORLDS: [World; 8] = [
 ];
 
 impl World {
-    /// Draws the times of `n` rounds; `drift` continues over calls.
-    fn rounds(self, n: u32, drift: &mut f64, chance: &mut SplitMix) -> Vec<Vec<f64>> {
+    /// Speeds at the beginning.
+    fn start(self, chance: &mut SplitMix) -> Wander {
+        let shared = self.drift_sd * chance.normal();
+        let own = if self.own_sd > 0.0 { [(); 2].map(|()| self.own_sd * chance.normal()) } else { [0.0; 2] };
+        Wander { shared, own }
+    }
+
+    /// Draws the times of `n` rounds; `wander` continues over calls.
+    fn rounds(self, n: u32, wander: &mut Wander, chance: &mut SplitMix) -> Vec<Vec<f64>> {
+        let step = |now: f64, ar1: f64, sd: f64, chance: &mut SplitMix| {
+            ar1 * now + (1.0 - ar1 * ar1).sqrt() * sd * chance.normal()
+        };
         let round = |_| {
-            *drift = 0.95 * *drift + (1.0 - 0.95_f64.powi(2)).sqrt() * self.drift_sd * chance.normal();
+            wander.shared = step(wander.shared, 0.95, self.drift_sd, chance);
+            if self.own_sd > 0.0 {
+                wander.own = wander.own.map(|now| step(now, 0.9, self.own_sd, chance));
+            }
             let first = usize::from(chance.next().is_multiple_of(2));
             let mut time = |command: usize| {
                 let slow = (chance.next() >> 11) as f64 / (1_u64 << 53) as f64;
                 let mode = if slow < self.slow_share { 1.5 } else { 1.0 };
                 let place = if command == first { self.first } else { 1.0 };
                 let truth = if command == 1 { self.ratio } else { 1.0 };
-                0.1 * truth * place * mode * (*drift + self.sd * chance.normal()).exp()
+                0.1 * truth
+                    * place
+                    * mode
+                    * (wander.shared + wander.own[command] + self.sd * chance.normal()).exp()
             };
             vec![time(0), time(1)]
         };
@@ -60,10 +96,10 @@ impl World {
 
     /// One comparison, from its pilot to its verdict; also the number of rounds.
     fn verdict(self, fit: u32, chance: &mut SplitMix) -> (Verdict, u32) {
-        let mut drift = self.drift_sd * chance.normal();
-        let pilot = comparison(Phase::Pilot, &self.rounds(8, &mut drift, chance));
+        let mut wander = self.start(chance);
+        let pilot = comparison(Phase::Pilot, &self.rounds(8, &mut wander, chance));
         let planned = rounds_to_measure(&pilot, fit);
-        let measured = comparison(Phase::Measured, &self.rounds(planned, &mut drift, chance));
+        let measured = comparison(Phase::Measured, &self.rounds(planned, &mut wander, chance));
         (commands(&measured, None).pairs[0].verdict, planned)
     }
 
@@ -102,7 +138,9 @@ fn extent() -> (u32, u32) {
 #[test]
 fn false_verdicts_of_whole_comparisons_stay_below_alpha_on_unkind_machines() {
     let (fit, repetitions) = extent();
-    for world in WORLDS {
+    // So few rounds as the others have do not show a correlation.
+    let wandering = [(WANDERING, fit.max(40)), (WANDERING, fit.max(100))];
+    for (world, fit) in WORLDS.map(|world| (world, fit)).into_iter().chain(wandering) {
         let (wrong, undecided, rounds) = simulate(world, repetitions, fit);
         println!("{}: {wrong} false, {undecided} undecided of {repetitions}, {rounds:.1} rounds", world.name);
         let n = f64::from(repetitions);
@@ -121,7 +159,7 @@ fn stopping_at_the_first_pleasing_verdict_would_break_the_promise() {
     let world = World { sd: 0.05, ..PLAIN };
     for repetition in 0..repetitions {
         let mut chance = SplitMix(u64::from(repetition) << 8 | 0x77);
-        let rounds = world.rounds(60, &mut 0.0, &mut chance);
+        let rounds = world.rounds(60, &mut Wander { shared: 0.0, own: [0.0; 2] }, &mut chance);
         let log_ratios: Vec<f64> = rounds.iter().map(|times| (times[1] / times[0]).ln()).collect();
         let peeks = (6..=60).any(|n| Paired::of(&log_ratios[..n]).unwrap().p_beyond(0.0) <= 0.05);
         wrong += u32::from(peeks);

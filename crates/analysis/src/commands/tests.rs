@@ -219,3 +219,39 @@ fn failures_of_one_command_alone_allow_no_claim_and_those_of_both_do() {
     }
     assert_eq!(with([12, 12]).verdict, Verdict::Better);
 }
+
+/// Two commands that each become slower and faster by themselves: their ratio resembles that of the round
+/// before, and 100 rounds are worth some five.
+#[test]
+fn a_ratio_that_wanders_is_told_and_widens_verdict_and_gate() {
+    let wandering = |seed: u64| -> Vec<Vec<f64>> {
+        let mut chance = SplitMix(seed);
+        let mut now = [0.3 * chance.normal(), 0.3 * chance.normal()];
+        let mut round = |_| {
+            now = now.map(|at| 0.9 * at + 0.19_f64.sqrt() * 0.3 * chance.normal());
+            now.iter().map(|ln| 0.1 * ln.exp()).collect()
+        };
+        (0..100).map(&mut round).collect()
+    };
+    let (mut verdicts, mut decided, all) = (0, 0, 40);
+    for seed in 0..all {
+        let mut comparison = comparison(Phase::Measured, &wandering(seed));
+        // The truth lies on its limit, so that every decision is false.
+        let gate = Gate::read_of_commands("time not worse by 5%").unwrap();
+        comparison.rules.gates = vec![Gate { rule: GateRule::NotWorseBy { ratio: 1e-9 }, ..gate }];
+        let results = commands(&comparison, None);
+        let pair = &results.pairs[0];
+        let neighbors = pair.estimate.as_ref().unwrap().neighbors.expect("the ratio wanders");
+        assert!((0.6..=0.95).contains(&neighbors), "{neighbors}");
+        verdicts += u64::from(pair.verdict != Verdict::Inconclusive);
+        decided += u64::from(results.gates[0].found != GateOutcome::Inconclusive);
+    }
+    println!("{verdicts} verdicts and {decided} decisions of a gate of {all}, all false");
+    assert!(verdicts.max(decided) <= 5, "{verdicts} {decided}");
+    // Independent rounds stay as they were.
+    let mut chance = SplitMix(3);
+    let times: Vec<Vec<f64>> = (0..40).map(|_| vec![0.1, 0.1 * (0.02 * chance.normal()).exp()]).collect();
+    let results = commands(&comparison(Phase::Measured, &times), None);
+    let estimate = results.pairs[0].estimate.as_ref().unwrap();
+    assert_eq!((estimate.neighbors, estimate.df.to_bits()), (None, 39.0_f64.to_bits()));
+}

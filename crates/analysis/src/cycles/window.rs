@@ -11,7 +11,9 @@ use crate::robust::{mad, median};
 pub struct Window {
     /// Time of its first value, of the first repetition; of a cycle of a clock, on that clock.
     pub from_s: f64,
-    /// Time from its first to its last value.
+    /// Time of its last value, of the same repetition.
+    pub last_s: f64,
+    /// Its length: from its first to its last value, and one step, for which the last value stands.
     pub length_s: f64,
     /// Mean of the values in it minus the mean of the others.
     pub change: f64,
@@ -69,13 +71,14 @@ impl Window {
         }
         let (start, length) = best?;
         let is_in = |t: f64| (part_of(t) + parts - start) % parts < length;
-        Self::between(points, &values, period_s, (start as f64 / parts as f64 * period_s, &is_in))
+        let start_s = start as f64 / parts as f64 * period_s;
+        Self::between(points, &values, (period_s, step_s), (start_s, &is_in))
     }
 
     fn between(
         points: &[(f64, f64)],
         values: &[f64],
-        period_s: f64,
+        (period_s, step_s): (f64, f64),
         (start_s, is_in): (f64, &dyn Fn(f64) -> bool),
     ) -> Option<Self> {
         // A repetition begins with the window, which then lies in one of them.
@@ -105,7 +108,8 @@ impl Window {
         }
         Some(Self {
             from_s,
-            length_s: to - from,
+            last_s: from_s + (to - from),
+            length_s: to - from + step_s,
             change: high - rest,
             interval: interval.ok_or_else(few),
             rest,

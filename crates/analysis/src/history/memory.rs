@@ -64,7 +64,7 @@ impl Remembering {
 /// Values with outliers moved to a bound around the median of their neighborhood.
 ///
 /// Fewer outliers in a row than the shortest level has values do not move that median; a level does.
-fn tamed(values: &[f64]) -> Vec<f64> {
+pub(super) fn tamed(values: &[f64]) -> Vec<f64> {
     const REACH: usize = SIDE_MIN - 1;
     let around = |i: usize| {
         let (from, to) = (i.saturating_sub(REACH), (i + REACH + 1).min(values.len()));

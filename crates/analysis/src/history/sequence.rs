@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use record::bakeoff::Metric;
-use record::missing::Missing;
+use record::missing::{Maybe, Missing};
 
 use super::conditions::{Part, breaks, parts};
+use super::drift::drift;
 use super::effect::{Sized, SizedShort, sizes, sizes_of_short};
 use super::excursion::apart;
 use super::point::{Identity, Key, Observed, Point};
-use super::series::{Change, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
+use super::series::{Change, Drift, Excursion, History, Sense, VALUES_MAX, VALUES_MIN};
 use super::suspect::suspects;
 use crate::judge::Rules;
 use crate::robust::median;
@@ -156,7 +157,7 @@ fn history(key: Key, Part { told_apart, points }: Part, rules: Rules) -> History
     let breaks = breaks(&points);
     let ends: Vec<usize> =
         std::iter::once(0).chain(breaks.iter().map(|b| b.at)).chain([points.len()]).collect();
-    let (mut found, mut excursions, mut untested) = (Vec::new(), Vec::new(), 0);
+    let (mut found, mut drifts, mut excursions, mut untested) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for stretch in ends.windows(2) {
         let (from, to) = (stretch[0].max(stretch[1].saturating_sub(VALUES_MAX)), stretch[1]);
         untested += from - stretch[0];
@@ -164,7 +165,8 @@ fn history(key: Key, Part { told_apart, points }: Part, rules: Rules) -> History
             untested += to - from;
             continue;
         }
-        let (changes, short) = of_stretch(&points[from..to], &key, rules);
+        let Stretch { changes, drift, excursions: short } = of_stretch(&points[from..to], &key, rules);
+        drifts.extend(drift.into_iter().map(|d| Drift { from: from + d.from, until: from + d.until, ..d }));
         found.extend(changes.into_iter().map(|c| Change { at: from + c.at, ..c }));
         excursions.extend(short.into_iter().map(|e| Excursion {
             from: from + e.from,
@@ -182,7 +184,7 @@ fn history(key: Key, Part { told_apart, points }: Part, rules: Rules) -> History
         found[i].suspects = suspects(&points[from..at], &points[at..to]);
     }
     let sense = Sense::of(&key.metric);
-    History { sense, key, told_apart, points, breaks, changes: found, excursions, untested }
+    History { sense, key, told_apart, points, breaks, changes: found, drifts, excursions, untested }
 }
 
 /// Unit in which values are compared.
@@ -201,9 +203,24 @@ impl Unit {
             Self::Plain(size) => level * size,
         }
     }
+
+    /// Ratio of two levels that are apart by `by`, with its interval.
+    fn ratio(&self, by: f64, (low, high): (f64, f64)) -> Maybe<(f64, f64, f64)> {
+        match self {
+            Self::Log => Ok((by.exp(), low.exp(), high.exp())),
+            Self::Plain(_) => Err(Missing::because("values that are not all positive have no ratio")),
+        }
+    }
 }
 
-fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> (Vec<Change>, Vec<Excursion>) {
+/// Findings of a stretch without a break.
+struct Stretch {
+    changes: Vec<Change>,
+    drift: Option<Drift>,
+    excursions: Vec<Excursion>,
+}
+
+fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> Stretch {
     let raw: Vec<f64> = points.iter().map(|p| p.value).collect();
     let unit = if raw.iter().all(|v| *v > 0.0) {
         Unit::Log
@@ -246,15 +263,18 @@ fn of_stretch(points: &[Point], key: &Key, rules: Rules) -> (Vec<Change>, Vec<Ex
             p: short.p,
         }
     };
-    (changes, short.into_iter().map(excursion).collect())
+    let line = if changes.is_empty() { drift(&lasting, (rules.alpha, band), rules.seed) } else { None };
+    let drift = line.map(|line| {
+        let ratio = unit.ratio(line.after - line.before, line.interval);
+        let (before, after) = (unit.amount(line.before), unit.amount(line.after));
+        Drift { from: 0, until: points.len(), before, after, ratio, p: line.p }
+    });
+    Stretch { changes, drift, excursions: short.into_iter().map(excursion).collect() }
 }
 
 fn change(sized: &Sized, at: usize, unit: &Unit) -> Change {
     let Sized { found, before, after, interval: (low, high) } = *sized;
-    let ratio = match unit {
-        Unit::Log => Ok(((after - before).exp(), low.exp(), high.exp())),
-        Unit::Plain(_) => Err(Missing::because("values that are not all positive have no ratio")),
-    };
+    let ratio = unit.ratio(after - before, (low, high));
     let (before, after) = (unit.amount(before), unit.amount(after));
     Change { at, before, after, ratio, p: found.p, suspects: Vec::new() }
 }

@@ -21,6 +21,8 @@ pub struct History {
     pub breaks: Vec<Break>,
     /// Changes of the level, in time order.
     pub changes: Vec<Change>,
+    /// Drifts of stretches without a change, in time order.
+    pub drifts: Vec<Drift>,
     /// Values that left a level and are too few to be one, in time order.
     pub excursions: Vec<Excursion>,
     /// Number of values that lie in stretches too short to be tested.
@@ -71,6 +73,23 @@ pub struct Change {
     pub p: f64,
     /// Facts that are new with the change, the most telling first.
     pub suspects: Vec<Suspect>,
+}
+
+/// A level that rises or falls over a stretch in which no single step stands out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drift {
+    /// Index of the first value of the stretch.
+    pub from: usize,
+    /// Index after its last value.
+    pub until: usize,
+    /// Level at the first value, by the line.
+    pub before: f64,
+    /// Level at the last value, by the line.
+    pub after: f64,
+    /// Level at the end over that at the start, with its 95 % interval; missing if values are not positive.
+    pub ratio: Maybe<(f64, f64, f64)>,
+    /// Probability that a series without a drift shows one at least as clear.
+    pub p: f64,
 }
 
 /// Values apart from their level that are too few to be one: fewer than [`LEVEL_MIN`].

@@ -551,3 +551,22 @@ fn a_level_that_starts_with_an_excursion_is_one_change_and_one_excursion() {
     let at: Vec<usize> = found.changes.iter().map(|change| change.at).collect();
     assert_eq!((at, found.excursions.len()), (vec![34], 1), "{found:?}");
 }
+
+#[test]
+fn a_drift_without_a_step_is_told() {
+    let mut chance = SplitMix(8);
+    let noisy: Vec<f64> = (0..60).map(|i| 100.0 + 0.3 * f64::from(i) + chance.normal()).collect();
+    let exact: Vec<f64> = (0..60).map(|i| 100.0 + 0.5 * f64::from(i)).collect();
+    for (values, last) in [(noisy, 117.7), (exact, 129.5)] {
+        let found = told(values.into_iter());
+        let [drift] = &found.drifts[..] else { panic!("{:?}, {:?}", found.changes, found.excursions) };
+        assert_eq!((drift.from, drift.until, found.changes.len()), (0, 60, 0));
+        assert!((drift.before - 100.0).abs() < 1.0 && (drift.after - last).abs() < 1.0, "{drift:?}");
+        let (ratio, low, high) = drift.ratio.clone().unwrap();
+        assert!(low <= ratio && ratio <= high && low > 1.0 && drift.p < 0.01, "{drift:?}");
+        assert!(found.excursions.is_empty(), "the newest runs lie on the line: {:?}", found.excursions);
+    }
+    let mut chance = SplitMix(9);
+    let flat = told((0..60).map(|_| 100.0 + chance.normal()).collect::<Vec<_>>().into_iter());
+    assert!(flat.drifts.is_empty() && flat.changes.is_empty(), "{flat:?}");
+}

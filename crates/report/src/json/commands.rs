@@ -112,6 +112,10 @@ fn pair(comparison: &Comparison, results: &Results, pair: &CommandPair) -> Value
 pub(super) fn with_estimate(object: Object, metric: Metric, of: &Maybe<Estimate>) -> Object {
     let estimate = |get: fn(&Estimate) -> f64| of.as_ref().map(get).map_err(Clone::clone);
     let ratio = |get: fn(&Estimate) -> f64| estimate(get).map(|value| plain(metric, value));
+    let object = match of.as_ref().ok().and_then(|e| e.neighbors) {
+        Some(neighbors) => object.with("correlation_of_neighbors", neighbors),
+        None => object,
+    };
     object
         .maybe("ratio", ratio(|e| e.ratio))
         .maybe("low", ratio(|e| e.low))

@@ -1,6 +1,6 @@
 //! `bakeoff.history/1`: metrics over the runs of an archive.
 
-use analysis::history::{Break, Change, Excursion, History, Key, Point, Sense, Suspect};
+use analysis::history::{Break, Change, Drift, Excursion, History, Key, Point, Sense, Suspect};
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -38,6 +38,7 @@ fn series(history: &History) -> Value {
         .maybe("unit", unit.ok_or_else(|| Missing::because("bakeoff does not know this metric's unit")))
         .with("points", history.points.iter().map(|p| point(p, &history.key)).collect::<Vec<_>>())
         .with("changes", history.changes.iter().map(|c| change(c, at(c.at), history)).collect::<Vec<_>>())
+        .with("drifts", history.drifts.iter().map(|d| drift(d, history)).collect::<Vec<_>>())
         .with("excursions", history.excursions.iter().map(|e| excursion(e, history)).collect::<Vec<_>>())
         .with("breaks", history.breaks.iter().map(|b| of_break(b, at(b.at))).collect::<Vec<_>>())
         .with("untested", history.untested)
@@ -84,6 +85,26 @@ fn excursion(found: &Excursion, history: &History) -> Value {
         .maybe("low", part(&found.ratio, history, |r| r.1))
         .maybe("high", part(&found.ratio, history, |r| r.2))
         .with("p", found.p)
+        .finish()
+}
+
+fn drift(found: &Drift, history: &History) -> Value {
+    let plain = |value: f64| plain_of(&history.key, value);
+    let (first, last) = (&history.points[found.from], &history.points[found.until - 1]);
+    let better = history.sense.is_better(found.before, found.after);
+    Object::default()
+        .with("run", first.run.to_string())
+        .with("at", rfc3339(first.at_unix_ns))
+        .with("last_run", last.run.to_string())
+        .with("last_at", rfc3339(last.at_unix_ns))
+        .with("runs", found.until - found.from)
+        .with("before", plain(found.before))
+        .with("after", plain(found.after))
+        .maybe("ratio", part(&found.ratio, history, |r| r.0))
+        .maybe("low", part(&found.ratio, history, |r| r.1))
+        .maybe("high", part(&found.ratio, history, |r| r.2))
+        .with("p", found.p)
+        .maybe("is_better", better.ok_or_else(|| Missing::because("the metric's name does not show it")))
         .finish()
 }
 

@@ -1,6 +1,6 @@
 //! Metrics over the runs of an archive: a figure for each, with its levels, changes and breaks.
 
-use analysis::history::{Break, Change, Excursion, History, Key};
+use analysis::history::{Break, Change, Drift, Excursion, History, Key};
 use record::bakeoff::Metric;
 use record::run::RunId;
 
@@ -9,7 +9,7 @@ use crate::chart::{Kind, Line, Lines, Point, lines, round_values};
 use crate::number::{
     date_time, interval_named, metric_name, metric_value, named_value, p_value, significant,
 };
-use crate::text::{all_suspects, excursion, history_answer, size_of_change};
+use crate::text::{all_suspects, drift, excursion, history_answer, size_of_change, size_of_drift};
 
 /// Figures on one page; histories with changes come first.
 const FIGURES_MAX: usize = 40;
@@ -20,10 +20,12 @@ const DAY_NS: f64 = 86_400e9;
 /// - `name`: short name of a run.
 pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
     let mut drawn: Vec<&History> = histories.iter().filter(|h| h.points.len() > 1).collect();
-    drawn.sort_by_key(|history| history.changes.is_empty());
+    drawn.sort_by_key(|history| (history.changes.is_empty(), history.drifts.is_empty()));
     let changes: usize = histories.iter().map(|h| h.changes.len()).sum();
     let is_open = histories.iter().any(|h| h.excursions.iter().any(|e| h.is_open(e)));
+    let drifts = histories.iter().any(|h| !h.drifts.is_empty());
     let standing = match changes {
+        0 if drifts => "drifts",
         0 if is_open => "newest runs apart",
         0 => "no change",
         _ => "changed",
@@ -126,12 +128,13 @@ fn levels(history: &History, days: &dyn Fn(usize) -> f64) -> Option<Line> {
     Some(Line { name: "level".to_owned(), points, banded: true, joined: true, gaps })
 }
 
-/// Changes, excursions and breaks in time order.
+/// Changes, drifts, excursions and breaks in time order.
 fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
     let heads = ["since", "first run", "version", "#before", "#after", "change", "95 %", "#p", "new with it"];
-    let mut table = Table::new("Changes, excursions and breaks", &heads);
+    let mut table = Table::new("Changes, drifts, excursions and breaks", &heads);
     let mut rows: Vec<(usize, Vec<Words>)> =
         history.changes.iter().map(|c| (c.at, change(history, c, name))).collect();
+    rows.extend(history.drifts.iter().map(|d| (d.from, of_drift(history, d, name))));
     rows.extend(history.excursions.iter().map(|e| (e.from, of_excursion(history, e, name))));
     rows.extend(history.breaks.iter().map(|b| (b.at, of_break(history, b, name))));
     rows.sort_by_key(|(at, _)| *at);
@@ -143,12 +146,7 @@ fn events(history: &History, name: &dyn Fn(RunId) -> String) -> Table {
 
 fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) -> Vec<Words> {
     let (key, at) = (&history.key, &history.points[change.at]);
-    let size = size_of_change(key, change);
-    let size = match history.sense.is_better(change.before, change.after) {
-        Some(true) => Words::toned(format!("{size}, better"), Tone::Good),
-        Some(false) => Words::toned(format!("{size}, worse"), Tone::Bad),
-        None => size.into(),
-    };
+    let size = judged(history, size_of_change(key, change), (change.before, change.after));
     let interval =
         change.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(key, *low, *high));
     vec![
@@ -161,6 +159,33 @@ fn change(history: &History, change: &Change, name: &dyn Fn(RunId) -> String) ->
         interval.into(),
         p_value(change.p).into(),
         all_suspects(&change.suspects).into(),
+    ]
+}
+
+/// `+18 %, worse`.
+fn judged(history: &History, size: String, (before, after): (f64, f64)) -> Words {
+    match history.sense.is_better(before, after) {
+        Some(true) => Words::toned(format!("{size}, better"), Tone::Good),
+        Some(false) => Words::toned(format!("{size}, worse"), Tone::Bad),
+        None => size.into(),
+    }
+}
+
+fn of_drift(history: &History, found: &Drift, name: &dyn Fn(RunId) -> String) -> Vec<Words> {
+    let (key, at) = (&history.key, &history.points[found.from]);
+    let size = format!("drift, {}", size_of_drift(key, found));
+    let interval =
+        found.ratio.as_ref().map_or(String::new(), |(_, low, high)| interval_named(key, *low, *high));
+    vec![
+        date_time(at.at_unix_ns).into(),
+        name(at.run).into(),
+        at.version.clone().unwrap_or_default().into(),
+        named_value(key, found.before).into(),
+        named_value(key, found.after).into(),
+        judged(history, size, (found.before, found.after)),
+        interval.into(),
+        p_value(found.p).into(),
+        drift(history, found, name).into(),
     ]
 }
 
@@ -228,6 +253,7 @@ mod tests {
                 points,
                 breaks: Vec::new(),
                 changes: Vec::new(),
+                drifts: Vec::new(),
                 excursions: Vec::new(),
                 untested: 5,
             };

@@ -248,7 +248,18 @@ pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Res
         ));
     }
     told.extend(starts(comparison, results));
+    told.extend(results.pairs.iter().filter_map(|pair| changing(pair, results.pairs.len())));
     told
+}
+
+/// A remark if the ratio of a pair changes over the rounds.
+fn changing(pair: &CommandPair, pairs: usize) -> Option<String> {
+    let neighbors = pair.estimate.as_ref().ok()?.neighbors?;
+    let (a, b) = (Comparison::letter(pair.a), Comparison::letter(pair.b));
+    let of = if pairs > 1 { format!("{a} against {b}: the") } else { "The".to_owned() };
+    Some(format!(
+        "{of} ratio changes during the comparison (correlation of neighbors {neighbors:.2}). The interval allows for that."
+    ))
 }
 
 /// Shortest time beside which the start of a process is small.
@@ -309,6 +320,24 @@ mod tests {
         assert_eq!(wide(0.000_8, 0.0151), ("3.20 ms".to_owned(), "0.800 to 15.1 ms".to_owned()));
         assert_eq!(wide(3e-7, 29.64), ("3.20 ms".to_owned(), "0.000 to 29640 ms".to_owned()));
         assert_eq!(time_cells(&Span { mean: 2.0, interval: None }), ("2.00 s".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn a_ratio_that_changes_during_the_comparison_is_told() {
+        let told = |log_ratios: &[f64], pairs| {
+            let rules = analysis::Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+            let members = [analysis::Member::exact(Metric::Time, log_ratios)];
+            let judged = analysis::judge(&members, rules).remove(0);
+            let rounds_needed = Err(record::missing::Missing::because("not asked"));
+            let (estimate, verdict) = (judged.estimate, judged.verdict);
+            changing(&CommandPair { a: 1, b: 0, estimate, verdict, rounds_needed }, pairs)
+        };
+        let slower: Vec<f64> = (0..40).map(|i| 0.01 * f64::from(i)).collect();
+        let expected = "ratio changes during the comparison (correlation of neighbors 0.95). The interval allows for that.";
+        assert_eq!(told(&slower, 1), Some(format!("The {expected}")));
+        assert_eq!(told(&slower, 2), Some(format!("B against A: the {expected}")));
+        let steady: Vec<f64> = (0..40).map(|i| 0.01 * f64::from(i % 5)).collect();
+        assert_eq!(told(&steady, 1), None);
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Metrics over the runs of an archive, at a terminal: a chart in characters, the levels, the changes.
 
+mod chart;
+mod suspects;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use analysis::history::{Break, Change, Excursion, History, Key, LEVEL_MIN, Suspect, VALUES_MAX, VALUES_MIN};
+use analysis::history::{Change, Drift, Excursion, History, Key, LEVEL_MIN, VALUES_MAX, VALUES_MIN};
 use record::missing::Maybe;
 use record::run::RunId;
 
+use self::chart::chart;
+pub(crate) use self::suspects::all_suspects;
 use super::table::{Align, Table};
 use super::{Style, Tint, ending, labelled, paragraph, tinted};
 use crate::number::{
-    axis_value, change_named, date_time, interval_named, metric_name, named_value, p_value, share,
-    significant,
+    change_named, date_time, interval_named, metric_name, named_value, p_value, share, significant,
 };
 use crate::words::plural;
 
@@ -43,7 +47,9 @@ pub fn history(
         overview(histories).write(out, style)?;
         writeln!(out)?;
     }
-    let has_found = |history: &History| !history.changes.is_empty() || !history.excursions.is_empty();
+    let has_found = |history: &History| {
+        !history.changes.is_empty() || !history.drifts.is_empty() || !history.excursions.is_empty()
+    };
     let is_drawn = |history: &&History| histories.len() <= DRAWN_MAX || has_found(history);
     for history in histories.iter().filter(is_drawn) {
         one(out, history, name, style)?;
@@ -95,8 +101,8 @@ fn by_chance(histories: &[History], alpha: f64) -> Option<String> {
     let tested = histories.iter().filter(|history| history.untested < history.points.len()).count();
     (tested >= MANY).then(|| {
         format!(
-            "{tested} series were tested, each at {}: noise alone gives about {} of them a change, and {} newest \
-             runs that lie apart.",
+            "{tested} series were tested, each at {}: noise alone gives about {} of them a change, as many a \
+             drift, and {} newest runs that lie apart.",
             share(alpha),
             significant(tested as f64 * alpha),
             significant(tested as f64 * alpha * analysis::history::OF_NEWEST)
@@ -118,6 +124,7 @@ fn overview(histories: &[History]) -> Table {
         let last = match history.changes.last() {
             Some(change) => (size_of_change(key, change), tint(history, change)),
             None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
+            None if !history.drifts.is_empty() => drift_cell(history),
             None if newest_apart(history).is_some() => ("newest runs apart".to_owned(), Tint::Doubt),
             None if !history.excursions.is_empty() => ("an excursion".to_owned(), Tint::Doubt),
             None => ("none".to_owned(), Tint::Quiet),
@@ -132,6 +139,12 @@ fn overview(histories: &[History]) -> Table {
         ]);
     }
     table
+}
+
+/// `drifts +18 %`: the last one.
+fn drift_cell(history: &History) -> (String, Tint) {
+    let size = history.drifts.last().map_or(String::new(), |found| size_of_drift(&history.key, found));
+    (format!("drifts {size}"), Tint::Doubt)
 }
 
 fn one(
@@ -154,6 +167,9 @@ fn one(
     }
     for (number, change) in history.changes.iter().enumerate() {
         suspects(out, number + 1, change, style)?;
+    }
+    for found in &history.drifts {
+        labelled(out, ("drift: ", Some(Tint::Doubt)), &drift(history, found, name), 4, style)?;
     }
     for found in &history.excursions {
         labelled(out, ("excursion: ", Some(Tint::Doubt)), &excursion(history, found, name), 4, style)?;
@@ -237,6 +253,39 @@ pub(crate) fn excursion(history: &History, found: &Excursion, name: &dyn Fn(RunI
     format!("{when}: {before} -> {level}{size}{after}")
 }
 
+/// `DATE (run a) to DATE (run b): 100.0 -> 117.7, +18 % [+15 %, +20 %], p 0.001; no single step stands out`.
+pub(crate) fn drift(history: &History, found: &Drift, name: &dyn Fn(RunId) -> String) -> String {
+    let key = &history.key;
+    let at = |index: usize| {
+        let point = &history.points[index];
+        format!("{} (run {})", date_time(point.at_unix_ns), name(point.run))
+    };
+    let interval = found
+        .ratio
+        .as_ref()
+        .map_or(String::new(), |(_, low, high)| format!(" {}", interval_named(key, *low, *high)));
+    format!(
+        "{} to {}: {}{interval}, p {}; no single step stands out",
+        at(found.from),
+        at(found.until - 1),
+        drift_size(history, found),
+        p_value(found.p)
+    )
+}
+
+/// `100.0 -> 117.7, +18 % (worse)`.
+fn drift_size(history: &History, found: &Drift) -> String {
+    let key = &history.key;
+    let (before, after) = (named_value(key, found.before), named_value(key, found.after));
+    let size = size_of_drift(key, found);
+    format!("{before} -> {after}, {size}{}", sense(history, found.before, found.after))
+}
+
+/// `+18 %`; without a ratio, the difference.
+pub(crate) fn size_of_drift(key: &Key, found: &Drift) -> String {
+    size_of(key, &found.ratio, found.after - found.before)
+}
+
 /// The newest runs, if they lie apart and are too few to be a level.
 fn newest_apart(history: &History) -> Option<&Excursion> {
     history.excursions.last().filter(|found| history.is_open(found))
@@ -275,109 +324,6 @@ fn suspects(out: &mut dyn Write, number: usize, change: &Change, style: Style) -
         all_suspects(shown) + &more
     };
     labelled(out, (&label, Some(Tint::Quiet)), &text, 4, style)
-}
-
-/// Suspects in a line.
-pub(crate) fn all_suspects(suspects: &[Suspect]) -> String {
-    suspects.iter().map(suspect).collect::<Vec<_>>().join("; ")
-}
-
-/// `cpu.governor performance -> powersave`; of long values, what differs.
-fn suspect(suspect: &Suspect) -> String {
-    let (before, after) = (suspect.before.as_deref(), suspect.after.as_deref());
-    let (before, after) = (before.unwrap_or("unknown"), after.unwrap_or("unknown"));
-    let is_long = before.chars().count().max(after.chars().count()) > VALUE_MAX;
-    let from = if is_long { first_difference(before, after) } else { 0 };
-    format!("{} {} -> {}", suspect.what, cut(before, from), cut(after, from))
-}
-
-/// Most characters of a value that are shown.
-const VALUE_MAX: usize = 48;
-
-/// Start of the first word that differs, in bytes.
-fn first_difference(a: &str, b: &str) -> usize {
-    let mut start = 0;
-    for ((at, x), y) in a.char_indices().zip(b.chars()) {
-        if x != y {
-            break;
-        }
-        if x == ' ' {
-            start = at + 1;
-        }
-    }
-    start
-}
-
-fn cut(value: &str, from: usize) -> String {
-    let short: String = value[from..].chars().take(VALUE_MAX).collect();
-    let (before, after) =
-        (if from > 0 { "..." } else { "" }, if from + short.len() < value.len() { "..." } else { "" });
-    format!("{before}{short}{after}")
-}
-
-const ROWS: usize = 9;
-/// Columns for the numbers beside the chart.
-const AXIS: usize = 11;
-
-/// Values in the order of the runs, with the levels; `^` marks a change, `~` an excursion, `:` a break.
-fn chart(out: &mut dyn Write, history: &History, style: Style) -> io::Result<()> {
-    let columns = style.width.min(100).saturating_sub(AXIS + 1);
-    let n = history.points.len();
-    if columns < 20 || n < 2 {
-        return Ok(());
-    }
-    let values: Vec<f64> = history.points.iter().map(|p| p.value).collect();
-    let (low, high) = ends(&values);
-    // Few runs get several columns each.
-    let column = |i: usize| if n > columns { i * columns / n } else { i * (columns / n) };
-    let row = |value: f64| {
-        let share = ((high - value) / (high - low)).clamp(0.0, 1.0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the rows")]
-        let row = (share * (ROWS - 1) as f64).round() as usize;
-        row
-    };
-    let mut marks = vec![vec![' '; columns]; ROWS];
-    for change in &history.changes {
-        let before = history.changes.iter().map(|c| c.at).rfind(|at| *at < change.at);
-        let from = before.into_iter().chain(history.breaks.iter().map(|b| b.at).rfind(|at| *at < change.at));
-        let from = from.max().unwrap_or(0);
-        let next = history.changes.iter().map(|c| c.at).find(|at| *at > change.at);
-        let to = next.into_iter().chain(history.breaks.iter().map(|b| b.at).find(|at| *at > change.at));
-        let to = to.min().unwrap_or(n);
-        marks[row(change.before)][column(from)..column(change.at)].fill('-');
-        marks[row(change.after)][column(change.at)..=column(to - 1)].fill('-');
-    }
-    for (i, value) in values.iter().enumerate() {
-        let mark = &mut marks[row(*value)][column(i)];
-        *mark = if matches!(*mark, 'o' | '#') { '#' } else { 'o' };
-    }
-    for (i, line) in marks.iter().enumerate() {
-        let value = high - (high - low) * i as f64 / (ROWS - 1) as f64;
-        let label = if i % 4 == 0 { axis_value(&history.key, value) } else { String::new() };
-        writeln!(out, "{label:>AXIS$}|{}", line.iter().collect::<String>().trim_end())?;
-    }
-    let mut axis = vec!['-'; columns];
-    for Excursion { from, until, .. } in &history.excursions {
-        axis[column(*from)..=column(until - 1)].fill('~');
-    }
-    history.breaks.iter().for_each(|Break { at, .. }| axis[column(*at)] = ':');
-    history.changes.iter().for_each(|change| axis[column(change.at)] = '^');
-    writeln!(out, "{:>AXIS$}+{}", "", axis.iter().collect::<String>())
-}
-
-/// Ends of the axis: of all values but outliers, which stand at its edge.
-fn ends(values: &[f64]) -> (f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    let (near, far) = (sorted[n / 50], sorted[n - 1 - n / 50]);
-    let reach = (far - near) / 2.0;
-    let (low, high) = (sorted[0].max(near - reach), sorted[n - 1].min(far + reach));
-    if high > low {
-        (low, high)
-    } else {
-        (low - low.abs().max(1.0) * 0.05, high + high.abs().max(1.0) * 0.05)
-    }
 }
 
 /// Names the number of values that is too small: of one series, or of its longest stretch without a break.
@@ -441,6 +387,9 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
     let newest = histories.iter().flat_map(|h| h.changes.iter().map(move |c| (h, c)));
     let newest = newest.max_by_key(|(h, c)| h.points[c.at].at_unix_ns);
     let Some((history, change)) = newest else {
+        if let Some(drifts) = drifts_answer(histories) {
+            return format!("{drifts}{}{}", excursions(histories), newest_runs(histories));
+        }
         let tested: usize = histories.iter().map(|h| h.points.len() - h.untested).sum();
         let all: usize = histories.iter().map(|h| h.points.len()).sum();
         return match (all, tested) {
@@ -465,34 +414,42 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
     let version = point.version.as_ref().map_or_else(|| format!("run {}", name(point.run)), Clone::clone);
     let at = history.condition().map_or(String::new(), |condition| format!(" at {condition}"));
     format!(
-        "{}{at} {}{sense}{interval}, since {} ({version}){}",
+        "{}{at} {}{sense}{interval}, since {} ({version}){}{}",
         key.metric,
         size_of_change(key, change),
         date_time(point.at_unix_ns),
+        drifts_answer(histories).map_or(String::new(), |drifts| format!("; {drifts}")),
         newest_runs(histories)
     )
 }
 
+/// `p99 drifts: 1.00 ms -> 1.18 ms, +18 % (worse) over the span; no single step stands out`; of several, the
+/// last one, and the number of others.
+fn drifts_answer(histories: &[History]) -> Option<String> {
+    let all = || histories.iter().flat_map(|h| h.drifts.iter().map(move |d| (h, d)));
+    let (history, found) = all().max_by_key(|(h, d)| h.points[d.until - 1].at_unix_ns)?;
+    let others = match all().count() - 1 {
+        0 => String::new(),
+        others => format!("; {}", plural(others, "more drift")),
+    };
+    let at = history.condition().map_or(String::new(), |condition| format!(" at {condition}"));
+    let size = drift_size(history, found);
+    let since = match found.from {
+        0 => "over the span".to_owned(),
+        from => format!("since {}", date_time(history.points[from].at_unix_ns)),
+    };
+    Some(format!("{}{at} drifts: {size} {since}; no single step stands out{others}", history.key.metric))
+}
+
 #[cfg(test)]
 mod tests {
+    use analysis::history::Break;
+
     use super::*;
 
     fn key(metric: &str) -> Key {
         let numbers = analysis::history::Numbers::Ours;
         Key { metric: metric.into(), subject: "s".into(), host: "h".into(), numbers }
-    }
-
-    #[test]
-    fn of_long_values_the_first_word_that_differs_is_shown() {
-        let told = |before: &str, after: &str| {
-            let side = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-            suspect(&Suspect { what: "command".into(), before: side(before), after: side(after) })
-        };
-        assert_eq!(told("a", ""), "command a -> unknown");
-        let long = "bakeoff record --title 'a nightly run of everything' -- sleep ";
-        assert_eq!(told(&format!("{long}1"), &format!("{long}2")), "command ...1 -> ...2");
-        assert_eq!(told(&"ä".repeat(60), "b"), format!("command {}... -> b", "ä".repeat(48)));
-        assert_eq!(told(long, &format!("{long}ü")), "command ... -> ...ü");
     }
 
     /// A series of `n` values that were not tested.
@@ -514,9 +471,38 @@ mod tests {
             points: (0..n).map(point).collect(),
             breaks: breaks.iter().map(|at| Break { at: *at, what: Vec::new() }).collect(),
             changes: Vec::new(),
+            drifts: Vec::new(),
             excursions: Vec::new(),
             untested: usize::try_from(n).expect("a few"),
         }
+    }
+
+    /// A tested series of `n` days, in units of another tool.
+    fn history_with(n: u64, value: impl Fn(usize) -> f64) -> History {
+        let mut history = History { untested: 0, key: key("of another tool"), ..history_of(n, &[]) };
+        for (i, point) in history.points.iter_mut().enumerate() {
+            (point.at_unix_ns, point.value) = (86_400_000_000_000 * i as u64, value(i));
+        }
+        history
+    }
+
+    #[test]
+    fn a_drift_is_in_the_last_line_and_has_a_line() {
+        let mut rises = history_with(60, |i| 100.0 + 0.3 * i as f64);
+        let told = |histories: &[History]| history_answer(histories, &|_| "a".to_owned());
+        assert_eq!(told(&[rises.clone()]), "no change in 60 values of 1 series");
+        let ratio = Ok((1.177, 1.15, 1.2));
+        rises.drifts = vec![Drift { from: 0, until: 60, before: 100.0, after: 117.7, ratio, p: 0.001 }];
+        let expected =
+            "of another tool drifts: 100.0 -> 117.7, +18 % (worse) over the span; no single step stands out";
+        assert_eq!(told(&[rises.clone()]), expected);
+        let two = [rises.clone(), rises.clone()];
+        assert_eq!(told(&two), format!("{expected}; 1 more drift"));
+        let mut text = Vec::new();
+        history(&mut text, &two, &[], 0.05, &|_| "a".to_owned(), Style::PIPE).expect("memory");
+        let text = String::from_utf8(text).expect("text");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("drifts +18 %") && text.contains("drift: 1970-01-01 00:00"), "{text}");
     }
 
     #[test]
@@ -565,11 +551,27 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_does_not_flatten_the_chart() {
-        let mut values: Vec<f64> = (0..100).map(|i| 10.0 + f64::from(i % 5)).collect();
-        values[7] = 1e6;
-        let (low, high) = ends(&values);
-        assert!(low <= 10.0 && high < 20.0, "{low} {high}");
-        assert_eq!(ends(&[5.0, 5.0]), (4.75, 5.25));
+    fn a_value_beyond_the_chart_is_not_drawn_as_if_it_were_at_its_edge() {
+        let value = |i: usize| match i {
+            30 => 999.0,
+            _ => 100.0 + (i % 5) as f64,
+        };
+        let history = history_with(100, value);
+        let drawn = |history: &History| {
+            let mut text = Vec::new();
+            chart(&mut text, history, Style::PIPE).expect("memory");
+            String::from_utf8(text).expect("text")
+        };
+        let text = drawn(&history);
+        let top = text.lines().next().expect("a row");
+        assert!(
+            top.contains('^') && text.contains("1 value beyond the chart: 999.0 on 1970-01-31"),
+            "{text}"
+        );
+        let text = drawn(&history_with(100, |i| 100.0 + (i % 5) as f64));
+        assert!(!text.contains("beyond") && !text.contains('^'), "{text}");
+        let low = drawn(&history_with(100, |i| if i % 60 == 9 { 1.0 } else { value(i) }));
+        assert!(low.contains("3 values beyond the chart: the farthest is 999.0 on 1970-01-31"), "{low}");
+        assert!(low.lines().nth(8).is_some_and(|line| line.contains('v')), "{low}");
     }
 }

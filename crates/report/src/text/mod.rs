@@ -47,7 +47,7 @@ pub use commands::{answer as commands_answer, commands};
 pub(crate) use commands::{pair_sentence, remarks as commands_remarks};
 pub use cpu::{by_interrupts, cpu_interval};
 pub use history::{Left, history};
-pub(crate) use history::{all_suspects, excursion, history_answer, size_of_change};
+pub(crate) use history::{all_suspects, drift, excursion, history_answer, size_of_change, size_of_drift};
 pub use hosts::{Facts, hosts};
 pub use instruments::instruments;
 pub(crate) use instruments::uncounted;

@@ -169,7 +169,7 @@ fn answer(found: &Cycles, alpha: f64, zone: &str) -> String {
             }
         });
         let part = match cycle.clock {
-            None if window.length_s > 0.0 => format!(" for {} of it", long_span(window.length_s)),
+            None if window.last_s > window.from_s => format!(" for {} of it", long_span(window.length_s)),
             None => " in one value of each".to_owned(),
             Some(_) => String::new(),
         };
