@@ -152,7 +152,8 @@ impl CommandOptions {
 
     /// Files that the commands read and write, with their options.
     pub(crate) fn files_of_commands(&self) -> Vec<(&'static str, PathBuf)> {
-        let outputs = self.output.iter().filter(|place| !matches!(place.as_str(), "null" | "pipe" | "inherit"));
+        let outputs =
+            self.output.iter().filter(|place| !matches!(place.as_str(), "null" | "pipe" | "inherit"));
         let outputs = outputs.map(|path| ("--output", PathBuf::from(path)));
         self.input().map(|path| ("--input", path)).into_iter().chain(outputs).collect()
     }

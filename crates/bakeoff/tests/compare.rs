@@ -97,7 +97,10 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
         "{said}"
     );
     let (code, said) = of(&["--timeout", "50ms"], "sleep 1000");
-    assert!(code == Some(5) && said.contains("B did not end within 50ms (--timeout) in warm-up round 1"), "{said}");
+    assert!(
+        code == Some(5) && said.contains("B did not end within 50ms (--timeout) in warm-up round 1"),
+        "{said}"
+    );
     let (code, said) = of(&["--prepare", "exit 4"], "true");
     assert!(code == Some(5) && said.contains("--prepare `exit 4` ended with exit status: 4"), "{said}");
     // The files of an earlier comparison are replaced.

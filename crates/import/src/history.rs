@@ -89,8 +89,11 @@ fn of_table(read: table::Entries) -> History {
         notes.push(format!("{} {what} left out", read.missing));
     }
     if read.without_zone > 0 {
-        let what =
-            if read.without_zone == 1 { "time has no time zone and is" } else { "times have no time zone and are" };
+        let what = if read.without_zone == 1 {
+            "time has no time zone and is"
+        } else {
+            "times have no time zone and are"
+        };
         notes.push(format!("{} {what} read as local time", read.without_zone));
     }
     if read.in_repeated_hour > 0 {

@@ -174,9 +174,7 @@ impl Template {
     fn is_command(&self, i: usize, is_raw: bool) -> bool {
         match (&self.0[..i], &self.0[i + 1..]) {
             ([Part::Text(before)], []) => is_raw && before == "exec:",
-            ([Part::Text(before)], [Part::Text(after)]) => {
-                !is_raw && before == "exec:eval " && after == " ;"
-            }
+            ([Part::Text(before)], [Part::Text(after)]) => !is_raw && before == "exec:eval " && after == " ;",
             _ => false,
         }
     }

@@ -42,7 +42,9 @@ pub enum RunnerError {
         source: io::Error,
     },
     /// The shell that compared commands run in does not start.
-    #[error("cannot start the shell `{shell}`, which runs the commands: is it installed? --shell names another")]
+    #[error(
+        "cannot start the shell `{shell}`, which runs the commands: is it installed? --shell names another"
+    )]
     NoShell {
         /// Program and its options.
         shell: String,

@@ -13,8 +13,8 @@ use std::io::Write;
 pub(crate) use self::archived::document;
 pub(crate) use self::args::Args;
 pub(crate) use self::shown::{page, print};
-use crate::cmd::output_files::{self, OutputFile};
 use crate::cmd::Global;
+use crate::cmd::output_files::{self, OutputFile};
 use crate::exit::Exit;
 
 pub(crate) fn run(args: &args::Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {

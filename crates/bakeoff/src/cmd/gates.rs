@@ -170,10 +170,7 @@ pub(crate) fn all_of(steps: impl IntoIterator<Item = anyhow::Result<()>>) -> any
 
 /// The exit code of a result, after the steps that print and write it. If one fails, the result's own code
 /// counts, unless it is good.
-pub(crate) fn ended(
-    exit: Exit,
-    steps: impl IntoIterator<Item = anyhow::Result<()>>,
-) -> anyhow::Result<Exit> {
+pub(crate) fn ended(exit: Exit, steps: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<Exit> {
     match all_of(steps) {
         Err(error) if exit == Exit::Good => Err(error),
         Err(error) => {

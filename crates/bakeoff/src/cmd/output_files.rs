@@ -60,7 +60,9 @@ fn unfit(file: &OutputFile) -> Option<String> {
         return Some(format!("is a link: name the file itself{end}"));
     }
     let found = fs::metadata(path).ok();
-    if file.is_appended && let Some(found) = &found {
+    if file.is_appended
+        && let Some(found) = &found
+    {
         if !found.is_file() {
             return Some("is not a regular file, and can get nothing at its end".to_owned());
         }

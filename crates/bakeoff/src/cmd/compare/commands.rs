@@ -41,7 +41,8 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             progress.show(event);
         });
     progress.screen.clear();
-    let conducted = conducted.map_err(|error| unmeasured(of_runner(error), &header, &plan, args, global, out))?;
+    let conducted =
+        conducted.map_err(|error| unmeasured(of_runner(error), &header, &plan, args, global, out))?;
     for note in &conducted.notes {
         progress.screen.line(&format!("bakeoff compare: {note}"));
     }
