@@ -52,8 +52,22 @@ fn one_is_not_counted_as_several_and_a_message_names_its_file() {
     assert!(one.out.contains("1 simulated family (seed 1)"), "{}", one.out);
     let alone = lab.run(&["aa"]);
     assert!(alone.code == Some(2) && alone.err.contains("--simulate N"), "{}", alone.err);
-    let plan = "schema = 1\ntitle = \"t\"\n[factors.x]\nvalues = [\"a b\", \"c d\"]\n\
-                [load]\ntarget = \"exec:echo {x}\"\n";
+    let plan = r#"
+schema = 1
+title  = "t"
+[factors.x]
+values    = ["a b", "c d"]
+reference = "a b"
+level     = "whole-plot"
+[design]
+blocks = 6
+[load]
+target = "exec:echo {x}"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "1s" }
+"#;
     let plan = write(&lab, "plan.toml", plan);
     let notes = lab.run(&["plan", "check", &plan]).out;
     assert!(notes.contains("(and 1 more level)"), "{notes}");
