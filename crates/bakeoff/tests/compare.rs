@@ -528,18 +528,18 @@ fn a_plan_is_written_from_a_load_or_from_commands_and_checks() {
     );
     let checked = lab.json(&["plan", "check", &file]);
     assert_eq!(checked["unbuilt"], serde_json::json!([]));
-    assert_eq!(checked["notes"], serde_json::json!([]), "the tool wrote it");
     assert_eq!(lab.run(&[&["plan", "init", "-o", &file], &load[..]].concat()).code, Some(2), "it exists");
     std::fs::remove_file(&file).expect("a file");
     let commands = ["plan", "init", "-o", &file, "--", "gzip -6 < 'a b'", "zstd -3 < 'a b'"];
     assert_eq!(lab.run(&commands).code, Some(0));
     let checked = lab.json(&["plan", "check", &file]);
-    assert_eq!((&checked["configurations"], &checked["notes"]), (&2.into(), &serde_json::json!([])));
+    assert_eq!(checked["configurations"], 2);
+    assert!(!checked["notes"].to_string().contains("raw"), "the tool wrote it: {checked}");
     std::fs::remove_file(&file).expect("a file");
     let mixed = ["plan", "init", "-o", &file, "--", "gzip -6 < 'a b'", "zstd -3 a"];
     assert_eq!(lab.run(&mixed).code, Some(0));
     let checked = lab.json(&["plan", "check", &file]);
-    assert_eq!(checked["notes"], serde_json::json!([]), "the tool wrote it");
+    assert!(!checked["notes"].to_string().contains("raw"), "the tool wrote it: {checked}");
     let bad = lab.run(&["plan", "init", "--", "load", "sqlite:x", "--rate", "fast"]);
     assert!(bad.code == Some(2) && bad.err.contains("--rate"), "{}", bad.err);
 }

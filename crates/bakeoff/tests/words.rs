@@ -18,6 +18,9 @@ fn an_empty_history_says_what_left_it_empty() {
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         ended.out.lines().last().unwrap_or_default().to_owned()
     };
+    // What fails has no value.
+    let failing = ["compare", "--blocks", "2", "--ignore-failure", "--", "exit 1", "exit 2"];
+    assert_eq!(lab.run(&failing).code, Some(0));
     assert_eq!(answer(&[]), "no run has a metric that can be compared");
     let file = write(&lab, "nightly.csv", "time,p99,size\n1780000000,20,5\n1780086400,21,6\n");
     lab.json(&["history", "import", &file]);
