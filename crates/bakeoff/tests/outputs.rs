@@ -94,7 +94,7 @@ fn a_failed_gate_is_code_1_although_a_file_cannot_be_written_afterwards() {
     }
 }
 
-/// Of a bake-off, a file that cannot be written leaves the code of the gate too.
+/// A bake-off keeps the code of its gate, too.
 #[test]
 fn a_failed_gate_of_a_bake_off_is_code_1_although_a_file_cannot_be_written_afterwards() {
     let lab = Lab::new();

@@ -129,7 +129,7 @@ fn an_undecided_comparison_beside_a_claim_is_called_undecided() {
     };
     let open = answer(0.2);
     assert!(
-        open.starts_with("b is 50 % faster") && open.ends_with("; 1 more comparison, undecided"),
+        open.starts_with("b is 50.0 % faster") && open.ends_with("; 1 more comparison, undecided"),
         "{open}"
     );
     assert!(answer(0.001).ends_with("; 1 more comparison"), "{}", answer(0.001));

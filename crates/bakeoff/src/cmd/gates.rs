@@ -107,8 +107,8 @@ impl Outputs {
         })
     }
 
-    /// Writes the files of a measurement that ended before it had a result, so that those of an earlier one do
-    /// not pass for its own. Returns the error.
+    /// Writes the files of a measurement that ended before it had a result, so that those of an earlier one
+    /// do not pass for its own. Returns the error.
     ///
     /// - `header`: of the measurement, whatever its state.
     pub(crate) fn write_failed(&self, header: &RunHeader, error: anyhow::Error) -> anyhow::Error {
