@@ -530,7 +530,7 @@ mod tests {
         // The slower one was measured too late for a p99.
         let all = [of("cpu-per-event", "900/s", 3), of("cpu-per-event", "5000/s", 2), of("p99", "5000/s", 1)];
         let mut text = Vec::new();
-        history(&mut text, &all, &[], 0.05, &|_| String::new(), Style::PIPE).expect("memory");
+        history(&mut text, &all, &[], (0.05, "none"), &|_| String::new(), Style::PIPE).expect("memory");
         let text = String::from_utf8(text).expect("text");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // They began at the same time.
