@@ -26,6 +26,7 @@ pub(crate) mod lock_options;
 pub(crate) mod locks;
 pub(crate) mod memory;
 pub(crate) mod nic;
+pub(crate) mod output_files;
 pub(crate) mod periods;
 pub(crate) mod plan;
 mod plan_file;

@@ -1,6 +1,6 @@
 //! The options that say what is measured when commands are compared, named as in hyperfine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plan::{Around, CommandLines, Parameter, Shell};
@@ -8,6 +8,7 @@ use record::quantity;
 use runner::{CommandOutput, Failures};
 
 use crate::cmd::experiment::Exclusive;
+use crate::cmd::output_files::OutputFile;
 use crate::exit::{EndsWith as _, Exit};
 
 /// Commands and how they run.
@@ -137,10 +138,24 @@ impl CommandOptions {
     }
 
     /// Files that the results are exported to.
-    pub(crate) fn exports(&self) -> impl Iterator<Item = &Path> {
-        [&self.export_json, &self.export_csv, &self.export_markdown]
-            .into_iter()
-            .filter_map(|path| path.as_deref())
+    pub(crate) fn exports(&self) -> impl Iterator<Item = OutputFile> {
+        let exports = [
+            ("--export-json", &self.export_json),
+            ("--export-csv", &self.export_csv),
+            ("--export-markdown", &self.export_markdown),
+        ];
+        let named = |(option, path): (&'static str, &Option<PathBuf>)| {
+            Some(OutputFile { option, path: path.clone()?, is_appended: false })
+        };
+        exports.into_iter().filter_map(named)
+    }
+
+    /// Files that the commands read and write, with their options.
+    pub(crate) fn files_of_commands(&self) -> Vec<(&'static str, PathBuf)> {
+        let outputs =
+            self.output.iter().filter(|place| !matches!(place.as_str(), "null" | "pipe" | "inherit"));
+        let outputs = outputs.map(|path| ("--output", PathBuf::from(path)));
+        self.input().map(|path| ("--input", path)).into_iter().chain(outputs).collect()
     }
 
     /// The commands with everything that belongs to them.

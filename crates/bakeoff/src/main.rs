@@ -79,6 +79,15 @@ fn run(cli: &cli::Cli, out: &mut dyn std::io::Write) -> anyhow::Result<exit::Exi
     } else {
         cmd::run(cli, out)?
     };
-    out.flush()?;
+    match out.flush() {
+        // A result's own code tells more than that its reader has gone or its disk is full.
+        Err(error) if exit != exit::Exit::Good => {
+            let error = anyhow::Error::from(error);
+            if !exit::reader_has_gone(&error) {
+                failed(&error);
+            }
+        }
+        flushed => flushed?,
+    }
     Ok(exit)
 }

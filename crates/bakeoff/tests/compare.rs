@@ -93,11 +93,14 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
     assert!(code == Some(2) && said.contains("cannot start B: no-such-program-anywhere x"), "{said}");
     let (code, said) = of(&[], "echo broken >&2; exit 3");
     assert!(
-        code == Some(5) && said.contains("B ended with exit code 3 in round 1; it said: broken"),
+        code == Some(5) && said.contains("B ended with exit code 3 in warm-up round 1; it said: broken"),
         "{said}"
     );
     let (code, said) = of(&["--timeout", "50ms"], "sleep 1000");
-    assert!(code == Some(5) && said.contains("B did not end within 50ms (--timeout)"), "{said}");
+    assert!(
+        code == Some(5) && said.contains("B did not end within 50ms (--timeout) in warm-up round 1"),
+        "{said}"
+    );
     let (code, said) = of(&["--prepare", "exit 4"], "true");
     assert!(code == Some(5) && said.contains("--prepare `exit 4` ended with exit status: 4"), "{said}");
     // The files of an earlier comparison are replaced.
@@ -108,7 +111,7 @@ fn a_command_that_does_not_exist_fails_or_hangs_gets_one_line_and_its_exit_code(
     let files = ["--junit", junit.to_str().expect("a path"), "--badge", badge.to_str().expect("a path")];
     let (code, _) = of(&files, "echo broken >&2; exit 3");
     let [xml, badge] = [&junit, &badge].map(|file| std::fs::read_to_string(file).expect("a file"));
-    assert!(code == Some(5) && xml.contains("errors=\"1\"") && xml.contains("it said: broken"), "{xml}");
+    assert!(code == Some(5) && xml.contains("errors=\"1\"") && xml.contains("FAILED: B ended"), "{xml}");
     let badge: Value = serde_json::from_str(&badge).expect("JSON");
     assert_eq!(badge["color"], "red", "{badge}");
     let (code, said) = of(&["--input", "/no/such/file"], "true");
@@ -283,6 +286,8 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     refused(&["-L", "n", "1,2", "--", "true", "false"], "parameter n is not used");
     refused(&["--prepare", "a", "--prepare", "b", "--", "x", "y", "z"], "once for each of the 3 commands");
     refused(&["--junit", "/no/such/folder/x.xml", "--", "true", "true"], "folder that does not exist");
+    refused(&["--shell", "/no/such/shell", "--", "true", "true"], "cannot start the shell `/no/such/shell`");
+    refused(&["--gate", "time <= 20", "--", "true", "true"], "must be a time such as 20ms, not `20`");
     refused(&["--rope", "1", "--", "true", "true"], "percentage");
     refused(&["--force", "--", "true", "true"], "--force has no effect on commands");
     refused(&["--reference", "C", "--", "true", "true"], "letters of the commands are A to B");
@@ -352,8 +357,11 @@ fn archived_runs_are_compared_by_label_with_what_differs_first() {
     assert_eq!((few.code, &found["pairs"][0]["verdict"]), (Some(4), &Value::from("inconclusive")));
 
     // A run counts once, on one side.
+    let twice = format!("{0},{0}", ids[1]);
     for (words, says) in [
-        (["compare", &ids[1], &ids[1]], format!("{0} is twice in the side {0}", ids[1])),
+        (["compare", &twice, &ids[3]], format!("{} is twice in the side {twice}", ids[1])),
+        (["compare", "build=old", "build=old"], "two sides are the same runs: both are build=old".to_owned()),
+        (["compare", &ids[1], &ids[1]], format!("two sides are the same runs: both are {}", ids[1])),
         (["compare", &group, &ids[1]], format!("{} is in the sides {group} and {}", ids[1], ids[1])),
         (["compare", "build=old", &ids[7]], format!("{} is in the sides build=old and", ids[7])),
     ] {
@@ -524,7 +532,14 @@ fn a_plan_is_written_from_a_load_or_from_commands_and_checks() {
     std::fs::remove_file(&file).expect("a file");
     let commands = ["plan", "init", "-o", &file, "--", "gzip -6 < 'a b'", "zstd -3 < 'a b'"];
     assert_eq!(lab.run(&commands).code, Some(0));
-    assert_eq!(lab.json(&["plan", "check", &file])["configurations"], 2);
+    let checked = lab.json(&["plan", "check", &file]);
+    assert_eq!(checked["configurations"], 2);
+    assert!(!checked["notes"].to_string().contains("raw"), "the tool wrote it: {checked}");
+    std::fs::remove_file(&file).expect("a file");
+    let mixed = ["plan", "init", "-o", &file, "--", "gzip -6 < 'a b'", "zstd -3 a"];
+    assert_eq!(lab.run(&mixed).code, Some(0));
+    let checked = lab.json(&["plan", "check", &file]);
+    assert!(!checked["notes"].to_string().contains("raw"), "the tool wrote it: {checked}");
     let bad = lab.run(&["plan", "init", "--", "load", "sqlite:x", "--rate", "fast"]);
     assert!(bad.code == Some(2) && bad.err.contains("--rate"), "{}", bad.err);
 }

@@ -85,15 +85,21 @@ fn of_table(read: table::Entries) -> History {
     };
     let mut notes = Vec::new();
     if read.missing > 0 {
-        notes.push(format!("{} cells have no value and are left out", read.missing));
+        let what = if read.missing == 1 { "cell has no value and is" } else { "cells have no value and are" };
+        notes.push(format!("{} {what} left out", read.missing));
     }
     if read.without_zone > 0 {
-        notes.push(format!("{} times have no time zone and are read as local time", read.without_zone));
+        let what = if read.without_zone == 1 {
+            "time has no time zone and is"
+        } else {
+            "times have no time zone and are"
+        };
+        notes.push(format!("{} {what} read as local time", read.without_zone));
     }
     if read.in_repeated_hour > 0 {
-        let what =
-            "values are in an hour that the local clock shows twice: the order of the lines tells which";
-        notes.push(format!("{} {what}", read.in_repeated_hour));
+        let values = if read.in_repeated_hour == 1 { "value is" } else { "values are" };
+        let what = "in an hour that the local clock shows twice: the order of the lines tells which";
+        notes.push(format!("{} {values} {what}", read.in_repeated_hour));
     }
     let mut units: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for entry in &read.entries {

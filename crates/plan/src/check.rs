@@ -303,7 +303,10 @@ impl Checker<'_> {
         let Some(first) = cautions.first() else { return };
         match cautions.len() - 1 {
             0 => self.remark(position, first.clone()),
-            more => self.remark(position, format!("{first} (and {more} more levels)")),
+            more => {
+                let more = record::quantity::plural(u64::try_from(more).unwrap_or(u64::MAX), "more level");
+                self.remark(position, format!("{first} (and {more})"));
+            }
         }
     }
 

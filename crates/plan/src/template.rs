@@ -133,9 +133,10 @@ impl Template {
     pub(crate) fn cautions(&self, levels: &Levels, language: Language) -> Vec<String> {
         let mut scanner = Scanner::new(language);
         let mut cautions = Vec::new();
-        for part in &self.0 {
+        for (i, part) in self.0.iter().enumerate() {
             match part {
                 Part::Text(text) => scanner.pass(text),
+                Part::Name { is_raw, .. } if self.is_command(i, *is_raw) => {}
                 Part::Name { name, is_raw }
                     if name != SCRATCH && name != INSTANCE && levels.contains_key(name) =>
                 {
@@ -166,6 +167,16 @@ impl Template {
             }
         }
         cautions
+    }
+
+    /// Whether the placeholder at `i` has a whole command for a shell as its value, which is meant to be
+    /// interpreted: `exec:{command|raw}`, `exec:eval {command} ;`.
+    fn is_command(&self, i: usize, is_raw: bool) -> bool {
+        match (&self.0[..i], &self.0[i + 1..]) {
+            ([Part::Text(before)], []) => is_raw && before == "exec:",
+            ([Part::Text(before)], [Part::Text(after)]) => !is_raw && before == "exec:eval " && after == " ;",
+            _ => false,
+        }
     }
 
     /// Text with every placeholder replaced. `check` ensures that `levels` has all of them.

@@ -91,6 +91,18 @@ pub enum NotAGate {
     },
 }
 
+impl NotAGate {
+    /// The error with the limit as the user wrote it: `20`, and not `20/s`.
+    fn of_limit(self, limit: &str) -> Self {
+        match self {
+            Self::WrongUnit { metric, found: _, expected } => {
+                Self::WrongUnit { metric, found: limit.to_owned(), expected }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Forms of a rule, for messages.
 pub const RULE_FORMS: &str = "`not worse by 5%`, `<= 20ms` or `>= 10000/s`";
 
@@ -144,8 +156,9 @@ impl Gate {
             known: metrics.iter().map(|m| m.word()).collect::<Vec<_>>().join(", "),
         })?;
         let not_a_rule = || NotAGate::NotARule { found: rule.to_owned() };
+        let limit = rule.trim_start_matches(['<', '>', '=']).trim();
         let rule = GateRule::read(rule).ok_or_else(not_a_rule)?;
-        rule.fits(metric)?;
+        rule.fits(metric).map_err(|wrong| wrong.of_limit(limit))?;
         Ok(Self { metric, rule, on_inconclusive: OnInconclusive::Inconclusive })
     }
 }
@@ -295,6 +308,11 @@ mod tests {
         assert!(Gate::read("time <= 20ms").is_err() && Gate::read_of_commands("p99 <= 20ms").is_err());
         assert_eq!(Gate::read_of_commands("time <= 20ms").unwrap().to_string(), "time <= 20ms");
         assert_eq!(said("p99 <= 10/s"), "the limit of p99 must be a time such as 20ms, not `10/s`");
+        // A number alone reads as a rate; the message has what the user wrote.
+        assert_eq!(
+            Gate::read_of_commands("time <= 20").unwrap_err().to_string(),
+            "the limit of time must be a time such as 20ms, not `20`"
+        );
         assert_eq!(said("lock-cpu <= 5ms"), "the limit of lock-cpu must be a share such as 2%, not `5ms`");
         assert_eq!(
             said("throughput >= 5m"),

@@ -57,7 +57,11 @@ pub(crate) fn sentence(of: &Compared<'_>, (level, rope_ratio): (f64, f64), unit:
             };
             format!("{subject}no difference that matters: within {within} of {}", of.b)
         }
-        _ => format!("{subject}cannot tell yet: {}", needed(of, unit)),
+        _ => {
+            // The option's name, as the user knows it.
+            let edge = format!("{} (--rope)", share(rope_ratio));
+            format!("{subject}cannot tell yet: {}", needed(of, unit).replace("the ROPE", &edge))
+        }
     }
 }
 
@@ -324,6 +328,11 @@ mod tests {
         assert_eq!(
             sentence(&of_edge, rules, Unit::Rounds),
             "cannot tell yet: more than 1000 rounds, because the difference is small"
+        );
+        let why = "more than 1000: the noise is too large for a difference this close to the ROPE";
+        let of_edge = Compared { needed: &Err(Missing::because(why)), ..compared.clone() };
+        assert!(
+            sentence(&of_edge, rules, Unit::Rounds).ends_with(" for a difference this close to 1 % (--rope)")
         );
         compared.needed = &Ok(2);
         assert_eq!(sentence(&compared, rules, Unit::Rounds), "cannot tell yet: about 1 more round");

@@ -17,6 +17,8 @@ use crate::words::{configuration, metric as metric_name, not_judged, plural};
 pub enum Standing {
     /// Nothing can be compared, or the bake-off itself is not valid.
     Invalid,
+    /// Trials failed, and none is left to compare.
+    Failed,
     /// Stopped before its end: the results may be incomplete.
     Unfinished,
     /// Too few blocks for any claim.
@@ -36,6 +38,7 @@ impl Standing {
     pub fn word(self) -> &'static str {
         match self {
             Self::Invalid => "INVALID",
+            Self::Failed => "FAILED",
             Self::Unfinished => "unfinished",
             Self::Exploratory => "exploratory",
             Self::NotCompared => "nothing compared",
@@ -89,8 +92,10 @@ pub fn claim(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Claim {
 
 fn standing(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize) -> Standing {
     let all = comparisons.pairs.len();
-    if matches!(bakeoff.header.state, RunState::Invalid | RunState::Failed) {
+    if bakeoff.header.state == RunState::Invalid {
         Standing::Invalid
+    } else if bakeoff.header.state == RunState::Failed {
+        Standing::Failed
     } else if bakeoff.header.state != RunState::Sealed {
         Standing::Unfinished
     } else if sealed == 0 {
@@ -117,10 +122,10 @@ fn headline(
     let sealed = bakeoff.sealed().count();
     let reason = bakeoff.header.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
     match standing {
-        Standing::Invalid if sealed == 0 => {
+        Standing::Invalid | Standing::Failed if sealed == 0 => {
             format!("No cell was sealed, so nothing can be compared{reason}.")
         }
-        Standing::Invalid => format!("The bake-off is not fit for comparison{reason}."),
+        Standing::Invalid | Standing::Failed => format!("The bake-off is not fit for comparison{reason}."),
         Standing::Unfinished => format!(
             "The bake-off is {}{reason}: {sealed} of {} cells are sealed. Their numbers are shown, and no claim is made before \
              the last trial.",

@@ -16,15 +16,27 @@ pub(crate) fn name(gate: &Gate) -> String {
 
 /// One comparison as a clause: `mimalloc at threads=4: -20.1 % [-21.3 %, -18.9 %], 6 blocks: fail`.
 pub(crate) fn comparison(result: &GateResult, of: &GateComparison) -> String {
-    let gate = &result.gate;
     let why = of.why.as_ref().map_or(String::new(), |why| format!(" ({})", why.reason));
+    format!("{}: {}{why}", numbers(result, of), of.outcome.word())
+}
+
+/// The same clause below the outcome of its gate, which it does not repeat.
+fn evidence(result: &GateResult, of: &GateComparison) -> String {
+    if result.found != result.outcome || of.outcome != result.outcome {
+        return comparison(result, of);
+    }
+    let why = of.why.as_ref().map_or(String::new(), |why| format!(": {}", why.reason));
+    format!("{}{why}", numbers(result, of))
+}
+
+/// `mimalloc at threads=4: -20.1 % [-21.3 %, -18.9 %], 6 blocks`.
+fn numbers(result: &GateResult, of: &GateComparison) -> String {
     format!(
-        "{}{}: {}, {}: {}{why}",
+        "{}{}: {}, {}",
         configuration(&of.configuration),
         at(&of.levels),
-        measured(gate, of),
+        measured(&result.gate, of),
         plural(of.blocks, result.unit.word()),
-        of.outcome.word(),
     )
 }
 
@@ -58,14 +70,14 @@ pub(crate) fn reason(result: &GateResult) -> String {
     }
     let Some(first) = of(result.found).next().filter(|_| result.found != GateOutcome::Pass) else {
         return if all == 1 {
-            comparison(result, &result.comparisons[0])
+            evidence(result, &result.comparisons[0])
         } else {
             format!("all {} pass", plural(all, "comparison"))
         };
     };
     let more = of(result.found).count() - 1;
     let more = if more == 0 { String::new() } else { format!("; {more} more of {all}") };
-    format!("{}{more}", comparison(result, first))
+    format!("{}{more}", evidence(result, first))
 }
 
 /// `fail`, or `fail (inconclusive counts as fail)`.

@@ -450,6 +450,8 @@ fn the_worst_news_comes_first() {
     let mut invalid = good.clone();
     invalid.header.state = RunState::Invalid;
     assert_eq!(standing(&invalid), Standing::Invalid);
+    invalid.header.state = RunState::Failed;
+    assert_eq!(standing(&invalid).word(), "FAILED");
     assert_eq!(standing(&Recipe { blocks: 5, ..Recipe::journal() }.bake()), Standing::Exploratory);
     let same = Recipe { effect_ln: |_, _| 0.0, noise_ln: 0.001, ..Recipe::journal() };
     let mut same = same.bake();

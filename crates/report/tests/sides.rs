@@ -113,3 +113,24 @@ fn the_answer_is_no_difference_only_if_that_holds_for_every_metric() {
     assert!(open.starts_with("CPU per event: cannot tell yet: "), "{open}");
     assert!(open.ends_with("; 1 of 2 comparisons cannot be told"), "{open}");
 }
+
+/// One metric has a claim; the answer does not pass over the other, which is undecided.
+#[test]
+fn an_undecided_comparison_beside_a_claim_is_called_undecided() {
+    let rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 1 };
+    let answer = |spread: f64| {
+        let mut both = [side("a", spread, 0), side("b", spread, 1)];
+        for one in &mut both[1].observations {
+            if one.metric == Metric::Throughput {
+                one.value = one.value.clone().map(|value| Value::exact(value.low * 1.5));
+            }
+        }
+        sides_answer(&both, &sides(&both, 0, rules, &[]))
+    };
+    let open = answer(0.2);
+    assert!(
+        open.starts_with("b is 50.0 % faster") && open.ends_with("; 1 more comparison, undecided"),
+        "{open}"
+    );
+    assert!(answer(0.001).ends_with("; 1 more comparison"), "{}", answer(0.001));
+}

@@ -303,6 +303,10 @@ impl Conductor<'_> {
 
     fn does_not_start(&self, command: usize, source: std::io::Error) -> Cut {
         let text = &self.comparison.commands[command].text;
+        // The program that does not start is the shell, whatever the command is.
+        if let Some(shell) = self.comparison.settings.get("shell").filter(|shell| *shell != "none") {
+            return Cut::Error(RunnerError::NoShell { shell: shell.clone(), source });
+        }
         Cut::Error(RunnerError::NoCommand {
             command: format!("{}: {text}", Comparison::letter(command)),
             source,
@@ -318,7 +322,8 @@ impl Conductor<'_> {
                 Cut::Stopped
             } else {
                 let limit = self.plan.timeout;
-                Cut::Failed(format!("{letter} did not end within {limit:?} (--timeout){said}"))
+                let round = self.round_now();
+                Cut::Failed(format!("{letter} did not end within {limit:?} (--timeout) in {round}{said}"))
             });
         };
         if !self.plan.failures.allow(ran.end) {
@@ -326,11 +331,19 @@ impl Conductor<'_> {
                 CommandEnd::Code(code) => format!("ended with exit code {code}"),
                 _ => format!("ended with {}", ran.status),
             };
-            let round = self.comparison.rounds.len();
+            let round = self.round_now();
             let mend = "--ignore-failure measures it anyway";
-            return Err(Cut::Failed(format!("{letter} {ended} in round {round}{said} ({mend})")));
+            return Err(Cut::Failed(format!("{letter} {ended} in {round}{said} ({mend})")));
         }
         Ok(time.as_secs_f64().max(1e-9))
+    }
+
+    /// The round that is being played, counted within its phase: `measured round 4`.
+    fn round_now(&self) -> String {
+        let rounds = &self.comparison.rounds;
+        let phase = rounds.last().map_or(Phase::Measured, |round| round.phase);
+        let number = rounds.iter().filter(|round| round.phase == phase).count();
+        format!("{} round {number}", phase.word())
     }
 
     /// Ends processes that left the group of the command. Returns their number.

@@ -41,6 +41,16 @@ pub enum RunnerError {
         /// Error of the system.
         source: io::Error,
     },
+    /// The shell that compared commands run in does not start.
+    #[error(
+        "cannot start the shell `{shell}`, which runs the commands: is it installed? --shell names another"
+    )]
+    NoShell {
+        /// Program and its options.
+        shell: String,
+        /// Error of the system.
+        source: io::Error,
+    },
     /// The unit of work of a scale run fails when it runs alone, so many copies would fail too.
     #[error("the command failed in its first run, before the measurement: {what}")]
     Rehearsal {
@@ -294,6 +304,7 @@ impl RunnerError {
             | Self::AnotherBuild { .. }
             | Self::ScriptFile { .. }
             | Self::NoCommand { .. }
+            | Self::NoShell { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
             Self::BlockFailed { .. }
             | Self::NoRate { .. }

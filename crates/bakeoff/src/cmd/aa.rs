@@ -23,7 +23,7 @@ use crate::{screen, signals};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The plan: its reference configuration is measured against itself, as `bakeoff run` measures it
-    #[arg(required_unless_present = "simulate", conflicts_with = "simulate")]
+    #[arg(conflicts_with = "simulate")]
     plan: Option<PathBuf>,
 
     /// Judge this many simulated families of equal configurations instead, without measuring anything
@@ -67,11 +67,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let seed = seed(args.seed);
             let rules = Rules { rope_ratio: args.rope, alpha: args.alpha, seed };
             let found = simulate(families, rules);
-            let what = format!("simulated families (seed {seed})");
+            let what = if families == 1 { "simulated family" } else { "simulated families" };
+            let what = format!("{what} (seed {seed})");
             print(&Judged { found, bakeoffs: Vec::new(), left_out: 0 }, &what, global, out)
         }
         (Some(plan), None) => of_plan(plan, args, global, out),
-        (None, None) => Err(Exit::Usage.with("expected a plan, or --simulate N")),
+        (None, None) => Err(Exit::Usage.with(
+            "expected a plan, which is measured against itself, or --simulate N, which measures nothing",
+        )),
     }
 }
 
@@ -129,8 +132,9 @@ fn of_plan(
         return Err(exit.with(why));
     }
     let found = FalseVerdicts::new(families, wrong, plan.judge().alpha);
-    let what = "bake-offs of the reference against itself";
-    let exit = print(&Judged { found, bakeoffs, left_out: not_judged }, what, global, out)?;
+    let what = if families == 1 { "bake-off" } else { "bake-offs" };
+    let what = format!("{what} of the reference against itself");
+    let exit = print(&Judged { found, bakeoffs, left_out: not_judged }, &what, global, out)?;
     Ok(if is_interrupted { Exit::Interrupted } else { exit })
 }
 

@@ -14,10 +14,12 @@ pub(crate) use self::archived::document;
 pub(crate) use self::args::Args;
 pub(crate) use self::shown::{page, print};
 use crate::cmd::Global;
+use crate::cmd::output_files::{self, OutputFile};
 use crate::exit::Exit;
 
 pub(crate) fn run(args: &args::Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    args.outputs.check()?;
+    let files: Vec<OutputFile> = args.outputs.files().chain(args.command.exports()).collect();
+    output_files::check(&files, &args.command.files_of_commands())?;
     if args.command.has_commands() {
         args.check_of_commands()?;
         return commands::run(args, global, out);

@@ -13,7 +13,8 @@ use record::gate::Gate;
 use record::run::{RunHeader, RunState};
 use report::badge::Sense;
 
-use crate::exit::Exit;
+use crate::cmd::output_files::{self, OutputFile};
+use crate::exit::{Exit, reader_has_gone};
 use crate::screen::Screen;
 
 /// Files for continuous integration.
@@ -72,25 +73,20 @@ pub(crate) fn gate(text: &str) -> Result<Gate, String> {
 
 impl Outputs {
     /// The files that are written.
-    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        self.junit
-            .clone()
-            .into_iter()
-            .chain(self.summary.clone().or_else(step_summary))
-            .chain(self.badge.clone())
+    pub(crate) fn files(&self) -> impl Iterator<Item = OutputFile> {
+        let named = |option, path, is_appended| OutputFile { option, path, is_appended };
+        let summary = self.summary.clone().map(|path| named("--summary", path, true));
+        let junit = self.junit.clone().map(|path| named("--junit", path, false));
+        let badge = self.badge.clone().map(|path| named("--badge", path, false));
+        let of_step = || step_summary().map(|path| named("$GITHUB_STEP_SUMMARY", path, true));
+        junit.into_iter().chain(summary.or_else(of_step)).chain(badge)
     }
 
     /// Checks before the first trial that the files can be written after the last one.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let options = [("--junit", &self.junit), ("--summary", &self.summary), ("--badge", &self.badge)];
-        for (option, path) in options.into_iter().filter_map(|(o, p)| Some((o, p.as_ref()?))) {
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            if path.is_dir() || !folder.is_dir() {
-                let what = if path.is_dir() { "is a folder" } else { "is in a folder that does not exist" };
-                return Err(Exit::Usage.with(format!("{option}: {} {what}", path.display())));
-            }
-        }
-        Ok(())
+    ///
+    /// - `others`: files that the measurement reads or writes, with the option or argument that names them.
+    pub(crate) fn check(&self, others: &[(&str, PathBuf)]) -> anyhow::Result<()> {
+        output_files::check(&self.files().collect::<Vec<_>>(), others)
     }
 
     /// Writes the files of a bake-off.
@@ -111,44 +107,41 @@ impl Outputs {
         })
     }
 
-    /// Writes the files of a measurement that failed before it had a result, so that those of an earlier one do
-    /// not pass for its own. Returns the error.
+    /// Writes the files of a measurement that ended before it had a result, so that those of an earlier one
+    /// do not pass for its own. Returns the error.
     ///
     /// - `header`: of the measurement, whatever its state.
     pub(crate) fn write_failed(&self, header: &RunHeader, error: anyhow::Error) -> anyhow::Error {
-        let header = RunHeader { state: RunState::Failed, ..header.clone() };
-        let why = format!("{error:#}");
+        let header = without_result(header, &error);
+        let word = if header.state == RunState::Interrupted { "INTERRUPTED" } else { "FAILED" };
+        let answer = format!("{word}: {error:#}");
         let written = self.write(&Told {
             title: &header.title,
             header: Some(&header),
-            answer: &why,
-            trouble: Some(&why),
+            answer: &answer,
+            trouble: Some(&answer),
             table: "",
             is_decided: false,
             gates: &[],
         });
         if let Err(unwritten) = written {
-            Screen::new().line(&format!("bakeoff: {unwritten:#}"));
+            tell(&unwritten);
         }
         error
     }
 
     /// Writes the files, and annotations if the run is a step of GitHub Actions.
     pub(crate) fn write(&self, told: &Told<'_>) -> anyhow::Result<()> {
-        if let Some(path) = &self.junit {
-            write(
-                path,
-                report::gates::junit::suite(told.title, told.header, told.trouble, told.gates).as_bytes(),
-            )?;
-        }
-        if let Some(path) = &self.summary.clone().or_else(step_summary) {
+        let junit = self.junit.as_ref().map(|path| {
+            let suite = report::gates::junit::suite(told.title, told.header, told.trouble, told.gates);
+            write(path, suite.as_bytes())
+        });
+        let summary = self.summary.clone().or_else(step_summary).map(|path| {
             let Told { title, answer, trouble, table, gates, .. } = *told;
             let text = report::gates::github::summary(title, answer, trouble, table, gates);
-            append(path, text.as_bytes()).with_context(|| format!("appending to {}", path.display()))?;
-        }
-        if let Some(path) = &self.badge {
-            write(path, badge(path, told).as_bytes())?;
-        }
+            append(&path, text.as_bytes()).with_context(|| format!("appending to {}", path.display()))
+        });
+        let badge = self.badge.as_ref().map(|path| write(path, badge(path, told).as_bytes()));
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
             // On standard error: GitHub reads both, and standard output may be a JSON document.
             let mut screen = Screen::new();
@@ -156,8 +149,41 @@ impl Outputs {
                 screen.line(&line);
             }
         }
-        Ok(())
+        all_of([junit, summary, badge].into_iter().flatten())
     }
+}
+
+/// The header of a measurement that this error ended before it had a result.
+pub(crate) fn without_result(header: &RunHeader, error: &anyhow::Error) -> RunHeader {
+    let is_interrupted = Exit::of(error) == Exit::Interrupted;
+    let state = if is_interrupted { RunState::Interrupted } else { RunState::Failed };
+    RunHeader { state, reason: Some(format!("{error:#}")), ..header.clone() }
+}
+
+/// The first error of several steps; the further ones are printed. A reader that has gone is no error.
+pub(crate) fn all_of(steps: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut errors = steps.into_iter().filter_map(Result::err).filter(|error| !reader_has_gone(error));
+    let Some(first) = errors.next() else { return Ok(()) };
+    errors.for_each(|error| tell(&error));
+    Err(first)
+}
+
+/// The exit code of a result, after the steps that print and write it. If one fails, the result's own code
+/// counts, unless it is good.
+pub(crate) fn ended(exit: Exit, steps: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<Exit> {
+    match all_of(steps) {
+        Err(error) if exit == Exit::Good => Err(error),
+        Err(error) => {
+            tell(&error);
+            Ok(exit)
+        }
+        Ok(()) => Ok(exit),
+    }
+}
+
+/// Prints an error that does not decide the exit code.
+fn tell(error: &anyhow::Error) {
+    Screen::new().line(&format!("bakeoff: {error:#}"));
 }
 
 /// Appends to a file, but follows no link: in a folder that others can write, it may be another user's.

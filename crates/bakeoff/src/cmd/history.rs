@@ -2,7 +2,7 @@
 
 mod import;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use analysis::history::{
 };
 use anyhow::Context as _;
 use archive::{Archive, ArchiveError, Filter, Listed, PartOf, whole_file};
-use record::quantity::ratio;
+use record::quantity::{plural, ratio};
 use record::run::{RunId, RunKind, RunState};
 
 use crate::cmd::report::form_of;
@@ -117,10 +117,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let archive = global.archive()?;
     let rules = Rules { rope_ratio: args.judge.rope, alpha: args.judge.alpha, seed: args.judge.seed };
     let mut say = |line: &str| Screen::new().line(&format!("bakeoff history: {line}"));
-    let Told { histories, left_out } = told(&archive, &args.select, rules, usize::MAX, &mut say)?;
+    let Told { histories, left_out, none } = told(&archive, &args.select, rules, usize::MAX, &mut say)?;
     let name = |id: RunId| global.short_name(id);
     if let (Some(path), Some(form)) = (&args.output, form) {
-        let page = report::render(&report::page::history(&histories, &name), form);
+        let page = report::render(&report::page::history(&histories, &none, &name), form);
         whole_file::write(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
         Screen::new().line(&format!("wrote {}", path.display()));
     }
@@ -129,7 +129,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     } else if global.json {
         print_json(out, &report::json::history(&histories, args.judge.alpha, &left_out))?;
     } else {
-        report::text::history(out, &histories, &left_out, args.judge.alpha, &name, screen::style())?;
+        let words = (args.judge.alpha, none.as_str());
+        report::text::history(out, &histories, &left_out, words, &name, screen::style())?;
     }
     Ok(Exit::Good)
 }
@@ -138,6 +139,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 pub(crate) struct Told {
     pub(crate) histories: Vec<History>,
     pub(crate) left_out: Vec<(String, String, usize)>,
+    /// The answer if there is no history: what left nothing.
+    pub(crate) none: String,
 }
 
 /// Reads the histories of an archive.
@@ -153,8 +156,45 @@ pub(crate) fn told(
 ) -> anyhow::Result<Told> {
     let mut found = Found::default();
     found.read(archive, select, runs_max, say)?;
+    let none = if found.observed.is_empty() { none(archive, select, runs_max)? } else { String::new() };
     let left_out = found.left_out.into_iter().map(|((metric, _), (why, runs))| (metric, why, runs)).collect();
-    Ok(Told { histories: histories(found.observed, rules), left_out })
+    Ok(Told { histories: histories(found.observed, rules), left_out, none })
+}
+
+/// Reason that a selection is empty.
+fn none(archive: &Archive, select: &Select, runs_max: usize) -> anyhow::Result<String> {
+    let mut all = Found::default();
+    // The caller has reported the runs that do not read.
+    all.read(archive, &Select::default(), runs_max, &mut |_| {})?;
+    let metrics: BTreeSet<&str> = all.observed.iter().map(|one| one.key.metric.as_str()).collect();
+    let has = |metric: &str| select.metric.as_deref().is_none_or(|asked| asked == metric);
+    let values = all.observed.iter().filter(|one| has(&one.key.metric)).count();
+    Ok(match &select.metric {
+        _ if metrics.is_empty() => "no run has a metric that can be compared".to_owned(),
+        Some(metric) if values == 0 => {
+            let known = metrics.into_iter().collect::<Vec<_>>().join(", ");
+            format!("no run has the metric {metric}; the metrics are: {known}")
+        }
+        metric => {
+            let of = metric.as_ref().map_or(String::new(), |metric| format!(" of {metric}"));
+            let filters = select.filters();
+            let leave = if filters.len() == 1 { "leaves" } else { "leave" };
+            let values = plural(u64::try_from(values).unwrap_or(u64::MAX), "value");
+            format!("{} {leave} none of {values}{of}", filters.join(" and "))
+        }
+    })
+}
+
+impl Select {
+    /// Options that leave out runs.
+    fn filters(&self) -> Vec<&'static str> {
+        let given = [
+            ("--label", !self.labels.is_empty()),
+            ("--of", self.of.is_some()),
+            ("--since", self.since_unix_ns.is_some()),
+        ];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+    }
 }
 
 /// Values of the archive, and what has none.

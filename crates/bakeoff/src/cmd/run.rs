@@ -109,7 +109,7 @@ const RESUMABLE: [RunKind; 3] = [RunKind::Bakeoff, RunKind::Scale, RunKind::Dder
 pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let plan = read(&args.plan)?;
     let plan = plan.with_gates(&args.gates).map_err(|why| Exit::Usage.with(format!("--gate: {why}")))?;
-    args.outputs.check()?;
+    args.outputs.check(&[("PLAN", args.plan.clone())])?;
     let plan = if args.quick { plan.shortened() } else { plan };
     #[cfg(feature = "fleet")]
     if let Some(fleet) = plan.fleet() {
@@ -157,7 +157,8 @@ fn failed(title: &str, outputs: &Outputs, error: RunnerError) -> anyhow::Error {
 }
 
 pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    args.outputs.check()?;
+    let plan = args.plan.clone().map(|plan| ("--plan", plan));
+    args.outputs.check(&plan.into_iter().collect::<Vec<_>>())?;
     signals::stop_on_interrupt()?;
     // Standard output has the result.
     script_options::print_beside(true);
@@ -192,7 +193,13 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     drop(viewers);
     told.screen.clear();
     if matches!(outcome, Err(RunnerError::Untrusted { .. })) && signals::STOP.is_requested() {
-        return Err(Exit::Interrupted.with(format!("interrupted before anything of {id} ran")));
+        let error = Exit::Interrupted.with(format!("interrupted before anything of {id} ran"));
+        let header = archive.header(id)?;
+        return Err(if experiment::is_kind(header.kind) {
+            error
+        } else {
+            args.outputs.write_failed(&header, error)
+        });
     }
     if experiment::is_one(&archive, id)? {
         return experiment::end(&archive, outcome, None, global, out);
@@ -253,33 +260,30 @@ fn end(
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let bakeoff = archive.bakeoff(outcome.id)?;
-    let comparisons = print(archive, &bakeoff, global, out)?;
-    outputs.write_bakeoff(&bakeoff, &comparisons)?;
+    let comparisons = profiled::compare(archive, &bakeoff)?;
+    let printed = print(&bakeoff, &comparisons, global, out);
+    let written = outputs.write_bakeoff(&bakeoff, &comparisons);
     say_what_next(outcome.id, outcome);
     let of_trials = exit_of(outcome);
-    if of_trials == Exit::Interrupted {
-        return Ok(of_trials);
-    }
     // The gates are what the user asked for: a lost trial shows in them.
-    Ok(gates::exit(&comparisons).unwrap_or(of_trials))
+    let of_gates = gates::exit(&comparisons).filter(|_| of_trials != Exit::Interrupted);
+    gates::ended(of_gates.unwrap_or(of_trials), [printed, written])
 }
 
 /// Prints a bake-off with its verdicts.
 pub(crate) fn print(
-    archive: &Archive,
     bakeoff: &Bakeoff,
+    comparisons: &Comparisons,
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<Comparisons> {
-    let comparisons = profiled::compare(archive, bakeoff)?;
+) -> anyhow::Result<()> {
     if global.json {
-        print_json(out, &report::json::run(bakeoff, &comparisons))?;
+        print_json(out, &report::json::run(bakeoff, comparisons))?;
     } else {
         let name = global.short_name(bakeoff.header.id);
-        report::text::bakeoff(out, bakeoff, &comparisons, Some(&name), screen::style())?;
+        report::text::bakeoff(out, bakeoff, comparisons, Some(&name), screen::style())?;
     }
-    out.flush()?;
-    Ok(comparisons)
+    Ok(out.flush()?)
 }
 
 /// The exit code with which `run` and `resume` left this bake-off.

@@ -9,7 +9,7 @@ use record::run::{RunHeader, RunId, RunKind, RunState};
 use report::text::{Detail, RunLine};
 use serde_json::json;
 
-use crate::cmd::{Global, experiment, of_archive, print_json, prove};
+use crate::cmd::{Global, experiment, of_archive, print_json, profiled, prove};
 use crate::confine::Reader;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
@@ -198,7 +198,8 @@ pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Wr
             experiment::print(&bakeoff, None, global, out)?;
             return Ok(Exit::Good);
         }
-        crate::cmd::run::print(&archive, &bakeoff, global, out)?;
+        let comparisons = profiled::compare(&archive, &bakeoff)?;
+        crate::cmd::run::print(&bakeoff, &comparisons, global, out)?;
         return Ok(Exit::Good);
     }
     let run = archive.run_for_drawing(id, report::PLACES_MAX)?;

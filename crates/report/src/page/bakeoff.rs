@@ -84,7 +84,7 @@ fn numbers_note(comparisons: &Comparisons) -> String {
 
 fn standing(standing: Standing) -> Words {
     let tone = match standing {
-        Standing::Invalid => Tone::Bad,
+        Standing::Invalid | Standing::Failed => Tone::Bad,
         Standing::Unfinished | Standing::Exploratory => Tone::Doubt,
         Standing::Difference => Tone::Good,
         Standing::NotCompared | Standing::Equivalent | Standing::NothingFound => Tone::Even,

@@ -16,7 +16,8 @@ pub fn commands(run: &Run, comparison: &Comparison, results: &Results) -> Page {
     let header = &run.header;
     let (word, tone) = match header.state {
         RunState::Sealed => standing(results),
-        RunState::Invalid | RunState::Failed => ("INVALID", Tone::Bad),
+        RunState::Invalid => ("INVALID", Tone::Bad),
+        RunState::Failed => ("FAILED", Tone::Bad),
         state => (state.word(), Tone::Doubt),
     };
     Page {

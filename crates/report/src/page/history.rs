@@ -17,8 +17,9 @@ const DAY_NS: f64 = 86_400e9;
 
 /// Lays out histories; those with changes come first.
 ///
+/// - `none`: the claim if there is no history.
 /// - `name`: short name of a run.
-pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
+pub fn history(histories: &[History], none: &str, name: &dyn Fn(RunId) -> String) -> Page {
     let mut drawn: Vec<&History> = histories.iter().filter(|h| h.points.len() > 1).collect();
     drawn.sort_by_key(|history| (history.changes.is_empty(), history.drifts.is_empty()));
     let changes: usize = histories.iter().map(|h| h.changes.len()).sum();
@@ -39,7 +40,7 @@ pub fn history(histories: &[History], name: &dyn Fn(RunId) -> String) -> Page {
         title: "History".to_owned(),
         question: String::new(),
         standing: Words::from(standing),
-        claim: format!("{}.", history_answer(histories, name)),
+        claim: format!("{}.", history_answer(histories, none, name)),
         lead: Vec::new(),
         caveats: Vec::new(),
         byline: Vec::new(),

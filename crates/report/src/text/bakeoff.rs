@@ -37,7 +37,7 @@ pub fn bakeoff(
     writeln!(out)?;
     let claim = claim(bakeoff, comparisons);
     let tint = match claim.standing {
-        Standing::Invalid => Tint::Bad,
+        Standing::Invalid | Standing::Failed => Tint::Bad,
         Standing::Unfinished | Standing::Exploratory => Tint::Doubt,
         _ => Tint::Strong,
     };
@@ -58,10 +58,10 @@ pub fn answer(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
 fn answer_of(bakeoff: &Bakeoff, claim: &Claim) -> String {
     let headline = &claim.headline;
     match claim.standing {
-        Standing::Invalid if bakeoff.sealed().next().is_none() => {
-            format!("INVALID: {}", ending::nothing_valid(bakeoff))
+        standing @ (Standing::Invalid | Standing::Failed) if bakeoff.sealed().next().is_none() => {
+            format!("{}: {}", standing.word(), ending::nothing_valid(bakeoff))
         }
-        Standing::Invalid => format!("INVALID: {headline}"),
+        standing @ (Standing::Invalid | Standing::Failed) => format!("{}: {headline}", standing.word()),
         Standing::Unfinished => format!("INTERRUPTED: {headline}"),
         Standing::Exploratory | Standing::NotCompared => format!("VALID: {headline}"),
         Standing::Difference | Standing::Equivalent | Standing::NothingFound => headline.clone(),

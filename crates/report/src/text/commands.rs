@@ -48,7 +48,11 @@ pub fn answer(header: &RunHeader, comparison: &Comparison, results: &Results) ->
     let of_commands = match header.state {
         RunState::Sealed => commands_answer(comparison, results),
         RunState::Invalid | RunState::Failed => {
-            format!("INVALID: {}", reason.unwrap_or("the archive does not name the reason"))
+            let word = if header.state == RunState::Failed { "FAILED" } else { "INVALID" };
+            format!("{word}: {}", reason.unwrap_or("the archive does not name the reason"))
+        }
+        RunState::Interrupted | RunState::Running | RunState::Abandoned if results.rounds == 0 => {
+            "INTERRUPTED: before the first measured round; no verdict".to_owned()
         }
         RunState::Interrupted | RunState::Running | RunState::Abandoned => format!(
             "INTERRUPTED: after {} of {}; no verdict before the last round",

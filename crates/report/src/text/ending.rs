@@ -39,7 +39,7 @@ pub(super) fn answer(out: &mut dyn Write, text: &str, style: Style) -> io::Resul
     let (word, rest) = text.split_once(':').map_or(("", text), |(word, _)| (word, &text[word.len()..]));
     let tint = match word {
         "VALID" => Tint::Good,
-        "INVALID" => Tint::Bad,
+        "INVALID" | "FAILED" => Tint::Bad,
         "INTERRUPTED" | "DEGRADED" => Tint::Doubt,
         // The answer is a sentence.
         _ => return writeln!(out, "{}", tinted(text, Tint::Strong, style)),
@@ -58,7 +58,8 @@ pub(super) fn of_experiment(bakeoff: &Bakeoff, answer: &str) -> String {
             }
             None => format!("VALID: {answer}"),
         },
-        RunState::Invalid | RunState::Failed => format!("INVALID: {}", nothing_valid(bakeoff)),
+        RunState::Invalid => format!("INVALID: {}", nothing_valid(bakeoff)),
+        RunState::Failed => format!("FAILED: {}", nothing_valid(bakeoff)),
         RunState::Interrupted | RunState::Running | RunState::Abandoned => {
             let reason = header.reason.as_deref();
             format!("INTERRUPTED: {}; so far {answer}", reason.unwrap_or("not all rounds were measured"))

@@ -30,6 +30,7 @@ const SUSPECTS_MAX: usize = 6;
 /// Writes each history with its changes, and the newest change and newest runs apart as last line.
 ///
 /// - `alpha`: probability of a false change that each series was allowed.
+/// - `none`: the answer if there is no history.
 /// - `name`: short name of a run.
 ///
 /// # Errors
@@ -39,7 +40,7 @@ pub fn history(
     out: &mut dyn Write,
     histories: &[History],
     left_out: Left<'_>,
-    alpha: f64,
+    (alpha, none): (f64, &str),
     name: &dyn Fn(RunId) -> String,
     style: Style,
 ) -> io::Result<()> {
@@ -63,7 +64,7 @@ pub fn history(
     if let Some(by_chance) = by_chance(histories, alpha) {
         paragraph(out, &by_chance, 2, style)?;
     }
-    ending::answer(out, &history_answer(histories, name), style)
+    ending::answer(out, &history_answer(histories, none, name), style)
 }
 
 /// Time of the first run and number of runs, by condition.
@@ -382,8 +383,8 @@ fn sense(history: &History, before: f64, after: f64) -> &'static str {
     }
 }
 
-/// The newest change of all histories, in a line.
-pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> String) -> String {
+/// The newest change of all histories, in a line; `none` without a value.
+pub(crate) fn history_answer(histories: &[History], none: &str, name: &dyn Fn(RunId) -> String) -> String {
     let newest = histories.iter().flat_map(|h| h.changes.iter().map(move |c| (h, c)));
     let newest = newest.max_by_key(|(h, c)| h.points[c.at].at_unix_ns);
     let Some((history, change)) = newest else {
@@ -393,7 +394,7 @@ pub(crate) fn history_answer(histories: &[History], name: &dyn Fn(RunId) -> Stri
         let tested: usize = histories.iter().map(|h| h.points.len() - h.untested).sum();
         let all: usize = histories.iter().map(|h| h.points.len()).sum();
         return match (all, tested) {
-            (0, _) => "no runs with such a metric".to_owned(),
+            (0, _) => none.to_owned(),
             (_, 0) => cannot_tell(all, histories),
             _ => {
                 let series = histories.len();
@@ -515,7 +516,7 @@ mod tests {
         // The slower one was measured too late for a p99.
         let all = [of("cpu-per-event", "900/s", 3), of("cpu-per-event", "5000/s", 2), of("p99", "5000/s", 1)];
         let mut text = Vec::new();
-        history(&mut text, &all, &[], 0.05, &|_| String::new(), Style::PIPE).expect("memory");
+        history(&mut text, &all, &[], (0.05, "none"), &|_| String::new(), Style::PIPE).expect("memory");
         let text = String::from_utf8(text).expect("text");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // They began at the same time.
@@ -527,7 +528,7 @@ mod tests {
 
     #[test]
     fn cannot_tell_names_the_number_that_is_too_small() {
-        let told = |histories: &[History]| history_answer(histories, &|_| String::new());
+        let told = |histories: &[History]| history_answer(histories, "none", &|_| String::new());
         let four: Vec<History> = (0..4).map(|_| history_of(4, &[])).collect();
         assert_eq!(told(&four), "cannot tell: 16 values in 4 series, at most 4 of one series, 11 needed");
         assert_eq!(told(&[history_of(4, &[])]), "cannot tell: 4 values, 11 needed");

@@ -71,15 +71,22 @@ pub fn answer(sides: &[Side], sided: &Sided) -> String {
     }
 }
 
-/// The pairs besides those that the answer names. Without a claim it counts those that are undecided: one
-/// metric that is equivalent says nothing about the others.
+/// The pairs besides those that the answer names, with the number of undecided ones. Without a claim it counts
+/// the undecided of all: one metric that is equivalent says nothing about the others.
 fn others(sided: &Sided, told: usize) -> Option<String> {
     let all = sided.pairs.len();
     let undecided = sided.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive).count();
     if undecided > 0 && all > 1 && !is_answered(sided.pairs.iter().map(|pair| pair.verdict)) {
         return Some(format!("{undecided} of {} cannot be told", plural(all, "comparison")));
     }
-    (all > told).then(|| plural(all - told, "more comparison"))
+    let rest = all - told;
+    let of_rest = match undecided {
+        0 => String::new(),
+        n if n < rest => format!(", {n} undecided"),
+        _ if rest == 1 => ", undecided".to_owned(),
+        _ => ", all undecided".to_owned(),
+    };
+    (rest > 0).then(|| format!("{}{of_rest}", plural(rest, "more comparison")))
 }
 
 /// The pairs that the answer names: of each claim the metric that a user feels most and the largest

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::path::Path;
 
 use analysis::sides::{Side, Sided, sides};
 use analysis::{Rules, is_answered};
@@ -13,7 +12,7 @@ use report::differing::{Properties, Subjects, differing, unlike};
 use super::args::Args;
 use super::{commands, shown};
 use crate::cmd::gates::{self, Told};
-use crate::cmd::{Global, experiment, print_json};
+use crate::cmd::{Global, experiment, print_json, profiled};
 use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::{cmd, screen};
@@ -39,8 +38,8 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if args.runs.len() > 1 {
         args.check_of_sides()?;
     }
-    let files = args.outputs.files().chain(args.command.exports().map(Path::to_owned));
-    let reader = files.fold(Reader::default(), |reader, path| reader.writes_file(Some(&path)));
+    let files = args.outputs.files().chain(args.command.exports());
+    let reader = files.fold(Reader::default(), |reader, file| reader.writes_file(Some(&file.path)));
     global.confine(reader, "compare", args.verbose)?;
     let archive = global.archive()?;
     if let [one] = &args.runs[..] {
@@ -57,15 +56,15 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let sided = sides(&all, reference, rules, &args.gates);
     refuse_nothing_in_common(&all, reference)?;
     let differing = differing(&properties);
-    if global.json {
-        print_json(out, &report::json::sides(&all, &differing, reference, &sided))?;
+    let printed = if global.json {
+        print_json(out, &report::json::sides(&all, &differing, reference, &sided))
     } else {
-        report::text::sides(out, &all, &differing, &sided, screen::style())?;
-    }
-    out.flush()?;
-    write_files(args, &all, &sided)?;
+        report::text::sides(out, &all, &differing, &sided, screen::style()).map_err(Into::into)
+    };
+    let written = write_files(args, &all, &sided);
     let of_pairs = if trouble(&all, &sided).is_none() { Exit::Good } else { Exit::Inconclusive };
-    Ok(gates::exit_of(&sided.gates).unwrap_or(of_pairs))
+    let exit = gates::exit_of(&sided.gates).unwrap_or(of_pairs);
+    gates::ended(exit, [printed, out.flush().map_err(Into::into), written])
 }
 
 /// The document of runs against the first one.
@@ -111,16 +110,19 @@ fn alone(
         RunKind::Compare => {
             args.check_of_stored(true)?;
             let run = archive.run(id)?;
-            let (comparison, results) = shown::print(&run, id, commands::detail(args), global, out)?;
-            commands::write_files(args, &run.header, &comparison, &results)?;
-            Ok(commands::exit_of(&run.header, &results))
+            let (comparison, results) = shown::judged(&run)?;
+            let (header, detail) = (&run.header, commands::detail(args));
+            let printed = shown::print_results(header, &comparison, &results, Some(id), detail, global, out);
+            let written = commands::write_files(args, header, &comparison, &results);
+            gates::ended(commands::exit_of(header, &results), [printed, written])
         }
         RunKind::Bakeoff => {
             args.check_of_stored(false)?;
             let bakeoff = archive.bakeoff(id)?;
-            let comparisons = cmd::run::print(archive, &bakeoff, global, out)?;
-            args.outputs.write_bakeoff(&bakeoff, &comparisons)?;
-            Ok(cmd::run::exit_of_stored(&bakeoff, &comparisons))
+            let comparisons = profiled::compare(archive, &bakeoff)?;
+            let printed = cmd::run::print(&bakeoff, &comparisons, global, out);
+            let written = args.outputs.write_bakeoff(&bakeoff, &comparisons);
+            gates::ended(cmd::run::exit_of_stored(&bakeoff, &comparisons), [printed, written])
         }
         _ => Err(one()),
     }
@@ -199,17 +201,24 @@ fn reference(args: &Args, loaded: &[Loaded]) -> anyhow::Result<usize> {
 /// Refuses a run that is named twice: as two values of a side it would be evidence without a measurement,
 /// and on two sides it would compare a run with itself.
 fn refuse_repeated(loaded: &[Loaded]) -> anyhow::Result<()> {
-    let mut sides: BTreeMap<RunId, &str> = BTreeMap::new();
-    for side in loaded {
+    let mut sides: BTreeMap<RunId, usize> = BTreeMap::new();
+    for (i, side) in loaded.iter().enumerate() {
         for id in &side.runs {
-            let Some(other) = sides.insert(*id, &side.side.name) else { continue };
-            let name = &side.side.name;
-            let how = if other == name {
-                format!("is twice in the side {name}")
+            let Some(other) = sides.insert(*id, i) else { continue };
+            let (other, name) = (&loaded[other], &side.side.name);
+            let what = if std::ptr::eq(other, side) {
+                format!("{id} is twice in the side {name}: give each run once")
+            } else if other.runs == side.runs {
+                let names = if other.side.name == *name {
+                    format!("both are {name}")
+                } else {
+                    format!("{} and {name}", other.side.name)
+                };
+                format!("two sides are the same runs: {names}")
             } else {
-                format!("is in the sides {other} and {name}")
+                format!("{id} is in the sides {} and {name}: give each run once", other.side.name)
             };
-            return Err(Exit::Usage.with(format!("{id} {how}: give each run once")));
+            return Err(Exit::Usage.with(what));
         }
     }
     Ok(())

@@ -107,9 +107,10 @@ Examples:
   bakeoff compare build=old build=new        all runs with these labels
   bakeoff compare 01JA 01JB,01JC             runs by id prefix, several in one side
   bakeoff compare latest                     a stored comparison again, with its exit code
-Warm-up and pilot come first; the pilot fixes the number of rounds, and is not part of the verdict. FASTER by 22 % means
-that the other takes 1.22 times as long. Exit code 5: a command failed; 3: the result is INVALID; 1: a gate failed; 4: a
-gate is inconclusive.";
+
+Warm-up and pilot come first; the pilot fixes the number of rounds, and is not part of the verdict. FASTER by \
+22 % means that the other takes 1.22 times as long. Exit code 5: a command failed; 3: the result is INVALID; 1: \
+a gate failed; 4: a gate is inconclusive.";
 
 fn gate(text: &str) -> Result<Gate, String> {
     Gate::read_of_any(text).map_err(|wrong| wrong.to_string())

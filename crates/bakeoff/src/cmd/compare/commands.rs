@@ -41,7 +41,8 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             progress.show(event);
         });
     progress.screen.clear();
-    let conducted = conducted.map_err(|error| args.outputs.write_failed(&header, of_runner(error)))?;
+    let conducted =
+        conducted.map_err(|error| unmeasured(of_runner(error), &header, &plan, args, global, out))?;
     for note in &conducted.notes {
         progress.screen.line(&format!("bakeoff compare: {note}"));
     }
@@ -50,10 +51,34 @@ pub(super) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     let results = analysis::commands::of_run(&run.header, &comparison);
-    print_results(&run.header, &comparison, &results, id, detail(args), global, out)?;
-    kept?;
-    write_files(args, &run.header, &comparison, &results)?;
-    Ok(exit_of(&run.header, &results))
+    let printed = print_results(&run.header, &comparison, &results, id, detail(args), global, out);
+    let written = write_files(args, &run.header, &comparison, &results);
+    let kept = kept.map(drop).map_err(Into::into);
+    gates::ended(exit_of(&run.header, &results), [kept, printed, written])
+}
+
+/// Writes the files of a comparison that ended before its first measured round, and prints the document if
+/// the user asked for one. Returns the error.
+fn unmeasured(
+    error: anyhow::Error,
+    header: &RunHeader,
+    plan: &CommandsPlan,
+    args: &Args,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Error {
+    let printed = if global.json {
+        let (header, comparison) = (gates::without_result(header, &error), &plan.comparison);
+        let results = analysis::commands::of_run(&header, comparison);
+        print_results(&header, comparison, &results, None, detail(args), global, out)
+    } else {
+        Ok(())
+    };
+    let error = args.outputs.write_failed(header, error);
+    if let Err(unprinted) = gates::all_of([printed]) {
+        Screen::new().line(&format!("bakeoff: {unprinted:#}"));
+    }
+    error
 }
 
 pub(super) fn detail(args: &Args) -> Detail {
@@ -131,20 +156,20 @@ pub(super) fn write_files(
     let write = |path: &Path, bytes: &[u8]| {
         whole_file::write(path, bytes).with_context(|| format!("writing {}", path.display()))
     };
-    if let Some(path) = &args.command.export_json {
+    let json = args.command.export_json.as_ref().map(|path| {
         let document = report::exports::hyperfine_json(comparison, results);
-        write(path, format!("{document:#}\n").as_bytes())?;
-    }
-    if let Some(path) = &args.command.export_csv {
+        write(path, format!("{document:#}\n").as_bytes())
+    });
+    let csv = args.command.export_csv.as_ref().map(|path| {
         let mut table = Vec::new();
         report::exports::csv(&mut table, comparison, results)?;
-        write(path, &table)?;
-    }
-    if let Some(path) = &args.command.export_markdown {
-        write(path, report::exports::markdown(comparison, results).as_bytes())?;
-    }
+        write(path, &table)
+    });
+    let markdown = args.command.export_markdown.as_ref();
+    let markdown =
+        markdown.map(|path| write(path, report::exports::markdown(comparison, results).as_bytes()));
     let answer = report::text::commands_answer(header, comparison, results);
-    args.outputs.write(&Told {
+    let for_integration = args.outputs.write(&Told {
         title: &header.title,
         header: Some(header),
         answer: &answer,
@@ -152,7 +177,8 @@ pub(super) fn write_files(
         table: &report::exports::markdown(comparison, results),
         is_decided: is_answered(results.pairs.iter().map(|pair| pair.verdict)),
         gates: &results.gates,
-    })
+    });
+    gates::all_of([json, csv, markdown, Some(for_integration)].into_iter().flatten())
 }
 
 /// The exit code of a comparison: the same when it is measured and when it is read from the archive.

@@ -19,10 +19,15 @@ pub(crate) fn print(
     detail: Detail,
     global: &Global,
     out: &mut dyn Write,
-) -> anyhow::Result<(Comparison, Results)> {
+) -> anyhow::Result<()> {
+    let (comparison, results) = judged(run)?;
+    print_results(&run.header, &comparison, &results, Some(id), detail, global, out)
+}
+
+/// An archived comparison with its results.
+pub(super) fn judged(run: &Run) -> anyhow::Result<(Comparison, Results)> {
     let comparison = read(run)?;
     let results = of_run(&run.header, &comparison);
-    print_results(&run.header, &comparison, &results, Some(id), detail, global, out)?;
     Ok((comparison, results))
 }
 
@@ -36,8 +41,7 @@ fn read(run: &Run) -> anyhow::Result<Comparison> {
 
 /// The page of an archived comparison.
 pub(crate) fn page(run: &Run) -> anyhow::Result<report::page::Page> {
-    let comparison = read(run)?;
-    let results = of_run(&run.header, &comparison);
+    let (comparison, results) = judged(run)?;
     Ok(report::page::commands(run, &comparison, &results))
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use ::import::history::{History, HistoryValue, Source};
+use ::import::history::{History, HistoryError, HistoryValue, Source};
 use analysis::history::{Added, IMPORTED_FACT, SUBJECT_LABEL, UNIT_LABEL, imported_unix_ns, of_import};
 use anyhow::Context as _;
 use archive::{Archive, Filter};
@@ -88,7 +88,12 @@ pub(super) fn run(args: &Args, verbose: bool, global: &Global, out: &mut dyn Wri
     let source =
         Source { path: &path, beside: beside.as_deref(), zone: &zone, with_failures: args.ignore_failure };
     let read = ::import::history::read(&content, source);
-    let mut history = read.map_err(|error| format!("{file}:{error}")).ends_with(Exit::Usage)?;
+    let placed = |error: HistoryError| match error {
+        // It begins with its line and column.
+        HistoryError::Table(_) => format!("{file}:{error}"),
+        _ => format!("{file}: {error}"),
+    };
+    let mut history = read.map_err(placed).ends_with(Exit::Usage)?;
     fits(args, &history, &file)?;
     let asked = args.at.as_ref().map(|at| moment::read(at, &zone).map_err(|why| format!("--at: {why}")));
     let asked = asked.transpose().ends_with(Exit::Usage)?;

@@ -42,7 +42,7 @@ impl Printer for Own {
         let told = history::told(archive, &select, RULES, wanted.runs_max, &mut |_| {}).map_err(of)?;
         let global = Global::new(Some(archive.dir().to_owned()), false);
         let name = |id: RunId| global.short_name(id);
-        let page = report::page::history(&told.histories, &name);
+        let page = report::page::history(&told.histories, &told.none, &name);
         Ok(Histories {
             document: report::json::history(&told.histories, RULES.alpha, &told.left_out),
             page: report::render(&page, Form::Html),
