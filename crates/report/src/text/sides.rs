@@ -71,8 +71,8 @@ pub fn answer(sides: &[Side], sided: &Sided) -> String {
     }
 }
 
-/// The pairs besides those that the answer names, with the number of undecided ones. Without a claim it counts
-/// the undecided of all: one metric that is equivalent says nothing about the others.
+/// The pairs besides those that the answer names, with the number of undecided ones. Without a claim it
+/// counts the undecided of all: one metric that is equivalent says nothing about the others.
 fn others(sided: &Sided, told: usize) -> Option<String> {
     let all = sided.pairs.len();
     let undecided = sided.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive).count();
