@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn a_drift_is_in_the_last_line_and_has_a_line() {
         let mut rises = history_with(60, |i| 100.0 + 0.3 * i as f64);
-        let told = |histories: &[History]| history_answer(histories, &|_| "a".to_owned());
+        let told = |histories: &[History]| history_answer(histories, "none", &|_| "a".to_owned());
         assert_eq!(told(&[rises.clone()]), "no change in 60 values of 1 series");
         let ratio = Ok((1.177, 1.15, 1.2));
         rises.drifts = vec![Drift { from: 0, until: 60, before: 100.0, after: 117.7, ratio, p: 0.001 }];
@@ -500,7 +500,7 @@ mod tests {
         let two = [rises.clone(), rises.clone()];
         assert_eq!(told(&two), format!("{expected}; 1 more drift"));
         let mut text = Vec::new();
-        history(&mut text, &two, &[], 0.05, &|_| "a".to_owned(), Style::PIPE).expect("memory");
+        history(&mut text, &two, &[], (0.05, "none"), &|_| "a".to_owned(), Style::PIPE).expect("memory");
         let text = String::from_utf8(text).expect("text");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("drifts +18 %") && text.contains("drift: 1970-01-01 00:00"), "{text}");
