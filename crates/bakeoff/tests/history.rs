@@ -235,13 +235,12 @@ fn values_of_one_time_with_different_commits_or_labels_are_different_values() {
 #[test]
 fn values_of_one_time_on_different_hosts_are_different_values_of_any_host() {
     let lab = Lab::new();
-    let rows = "time,metric,host,value\n2026-11-21,v,lab1,1\n2026-11-21,v,lab2,3\n";
-    lab.json(&["history", "import", &write(&lab, "both.csv", rows), "--zone", "UTC"]);
-    let later = "time,metric,host,value\n2026-11-21,v,lab3,5\n";
-    lab.json(&["history", "import", &write(&lab, "later.csv", later), "--zone", "UTC"]);
+    for rows in ["2026-11-21,v,lab1,1\n2026-11-21,v,lab2,3\n", "2026-11-21,v,lab3,5\n"] {
+        let file = write(&lab, "x.csv", &format!("time,metric,host,value\n{rows}"));
+        lab.json(&["history", "import", &file, "--zone", "UTC"]);
+    }
     let csv = lab.run(&["history", "v", "--any-host", "--csv"]).out;
-    let values: Vec<&str> = csv.lines().skip(1).filter_map(|line| line.split(',').nth(6)).collect();
-    assert_eq!(values, ["1", "3", "5"], "{csv}");
+    assert!(csv.lines().skip(1).filter_map(|line| line.split(',').nth(6)).eq(["1", "3", "5"]), "{csv}");
 }
 
 #[test]
@@ -344,19 +343,9 @@ fn a_file_of_criterion_is_named_by_its_folders_wherever_it_is_read_from() {
 #[test]
 fn own_runs_have_their_metrics_and_invalid_ones_are_counted() {
     let lab = Lab::new();
+    let words = ["load", "null:", "--rate", "2000", "--time", "300ms", "--warmup", "0", "--observe", "none"];
     for _ in 0..2 {
-        lab.run(&[
-            "load",
-            "null:",
-            "--rate",
-            "2000",
-            "--time",
-            "300ms",
-            "--warmup",
-            "0",
-            "--observe",
-            "none",
-        ]);
+        lab.run(&words);
     }
     lab.run(&["record", "--", "true"]);
     lab.run(&["compare", "--blocks", "3", "--", "true", "sleep 0.01", "true"]);

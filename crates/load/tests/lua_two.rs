@@ -504,9 +504,7 @@ fn the_last_report_has_no_statements_of_a_ramp_down() {
         "function thread_init() con = sysbench.sql.driver():connect() end
         function event() con:query('SELECT 1') end
         function sysbench.hooks.report_cumulative(stat)
-          local file = io.open('{}', 'a')
-          file:write(stat.reads, ' ', stat.events, '\\n')
-          file:close()
+          local file = io.open('{}', 'a') file:write(stat.reads, ' ', stat.events, '\\n') file:close()
         end",
         notes.display()
     );
@@ -527,13 +525,10 @@ fn the_last_report_has_no_statements_of_a_ramp_down() {
 #[test]
 fn a_script_knows_whether_its_statements_are_prepared() {
     let of = |prepared: bool, given: &[(&str, &str)], expected: &str| {
-        let text = format!(
-            "function event() assert(sysbench.opt.db_ps_mode == '{expected}', sysbench.opt.db_ps_mode) end"
-        );
+        let text = format!("function event() assert(sysbench.opt.db_ps_mode == '{expected}') end");
         let mut settings = LoadSettings { prepare: PreparePolicy::Never, ..script("null:", &text, 1) };
         settings.oltp.prepared = prepared;
-        settings.scripts.defines =
-            given.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        settings.scripts.defines = given.iter().map(|(n, value)| ((*n).into(), (*value).into())).collect();
         try_run(&settings)
     };
     for (prepared, given, expected) in [
@@ -544,10 +539,9 @@ fn a_script_knows_whether_its_statements_are_prepared() {
     ] {
         assert_eq!(of(prepared, given, expected).unwrap().counts.done, 1, "{prepared} {given:?}");
     }
-    let wrong = of(true, &[("db-ps-mode", "disabled")], "auto").unwrap_err();
-    assert_eq!(wrong.class(), ErrorClass::Usage);
+    let wrong = of(true, &[("db-ps-mode", "disabled")], "auto").unwrap_err().to_string();
     assert!(
-        wrong.to_string().contains("invalid value 'disabled' for '--db-ps-mode': expected auto or disable"),
+        wrong.contains("invalid value 'disabled' for '--db-ps-mode': expected auto or disable"),
         "{wrong}"
     );
 }
@@ -561,9 +555,8 @@ fn hosts_of_one_database_draw_no_unique_number_twice() {
     let text = "function thread_init() con = sysbench.sql.driver():connect() end
         function event() con:query('INSERT INTO u VALUES (' .. sb_rand_uniq(1, 4000) .. ')') end";
     let url = server.url();
-    let (scheme, place) = url.split_once('@').unwrap();
-    let (host, rest) = place.split_once('/').unwrap();
-    let both = format!("{scheme}@{host},{}/{rest}", host.replace("127.0.0.1", "localhost"));
+    let place = url[url.find('@').unwrap() + 1..url.rfind('/').unwrap()].to_owned();
+    let both = url.replace(&place, &format!("{place},{}", place.replace("127.0.0.1", "localhost")));
     let settings = LoadSettings { prepare: PreparePolicy::Never, threads: 2, ..script(&both, text, 4_000) };
     let record = try_run(&settings).unwrap();
     assert_eq!((record.counts.done, record.counts.failed), (4_000, 0), "{:?}", record.error_samples);
@@ -580,12 +573,10 @@ fn a_load_that_sends_its_rows_after_the_measured_phase_is_invalid() {
         let text = format!(
             "local n = 0
             function thread_init()
-              con = sysbench.sql.driver():connect()
-              con:bulk_insert_init('INSERT INTO late VALUES')
+              con = sysbench.sql.driver():connect() con:bulk_insert_init('INSERT INTO late VALUES')
             end
             function event()
-              con:bulk_insert_next('(1)')
-              n = n + 1
+              con:bulk_insert_next('(1)') n = n + 1
               if n % {every} == 0 then con:bulk_insert_done() con:bulk_insert_init('INSERT INTO late VALUES') end
             end
             function thread_done() con:bulk_insert_done() end"
@@ -601,8 +592,8 @@ fn a_load_that_sends_its_rows_after_the_measured_phase_is_invalid() {
 #[test]
 fn a_load_with_threads_that_the_script_ended_is_invalid() {
     let text = "local n = 0 function event() n = n + 1 return n == 5 or nil end";
-    let settings = LoadSettings { prepare: PreparePolicy::Never, ..script("null:", text, 1_000) };
-    let record = try_run(&LoadSettings { threads: 2, ..settings }).unwrap();
+    let settings = LoadSettings { threads: 2, ..script("null:", text, 1_000) };
+    let record = try_run(&LoadSettings { prepare: PreparePolicy::Never, ..settings }).unwrap();
     let check = record.verdict.checks.iter().find(|check| check.name == "threads-ended").unwrap();
     assert!(!check.ok && check.found > 0.0 && check.text.contains("of 2 threads"), "{check:?}");
 }

@@ -13,7 +13,7 @@ pub struct Window {
     pub from_s: f64,
     /// Time of its last value, of the same repetition.
     pub last_s: f64,
-    /// Its length: from its first to its last value, and one step, for which the last value stands.
+    /// Length: from the first value to the last, and one step, for which the last value stands.
     pub length_s: f64,
     /// Mean of the values in it minus the mean of the others.
     pub change: f64,

@@ -11,9 +11,9 @@ use crate::student::t_above;
 /// Line through the values of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
-    /// Its first value.
+    /// First value of the line.
     pub(super) before: f64,
-    /// Its last value.
+    /// Last value of the line.
     pub(super) after: f64,
     /// 95 % interval of the difference.
     pub(super) interval: (f64, f64),

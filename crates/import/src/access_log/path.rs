@@ -132,7 +132,7 @@ fn is_last_word(name: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a word of a text is a signed token: three parts of base64, the first of which begins a JSON object.
+/// Whether a word of a text is a signed token: three parts of base64, the first of which begins an object.
 /// `Bearer` may stand before it, with a blank in one of its forms.
 fn has_token(text: &[u8]) -> bool {
     let is_token = |word: &[u8]| word.starts_with(b"eyJ") && word.len() > 20 && word.contains(&b'.');

@@ -83,9 +83,10 @@ pub(crate) struct Counters {
     writes: AtomicU64,
     errors: AtomicU64,
     reconnects: AtomicU64,
-    /// Rows of bulk inserts, and those of them that were sent.
+    /// Rows of bulk inserts, those of them that were sent, and those that waited when the thread ended.
     rows: AtomicU64,
     rows_sent: AtomicU64,
+    rows_late: AtomicU64,
     before_events: OnceLock<Counts>,
     is_in_event: AtomicBool,
 }
@@ -98,9 +99,9 @@ pub(crate) struct Counts {
     pub(crate) writes: u64,
     pub(crate) errors: u64,
     pub(crate) reconnects: u64,
-    /// Rows of bulk inserts, and those of them that were sent.
+    /// Rows of bulk inserts, and those of them that waited when their thread ended.
     pub(crate) rows: u64,
-    pub(crate) rows_sent: u64,
+    pub(crate) rows_late: u64,
 }
 
 impl Counters {
@@ -123,6 +124,12 @@ impl Counters {
             Counter::Reconnect => &self.reconnects,
         };
         of.store(of.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Counts the rows that wait as late: the thread's events are over.
+    pub(crate) fn events_are_over(&self) {
+        let waiting = self.rows.load(Ordering::Relaxed) - self.rows_sent.load(Ordering::Relaxed);
+        self.rows_late.store(waiting, Ordering::Relaxed);
     }
 
     /// Begins an event. Keeps the counts before the first one: those of `thread_init`.
@@ -153,7 +160,7 @@ impl Counters {
         counts.errors += before.errors;
         counts.reconnects += before.reconnects;
         counts.rows += before.rows;
-        counts.rows_sent += before.rows_sent;
+        counts.rows_late += before.rows_late;
     }
 
     pub(crate) fn add_to(&self, counts: &mut Counts) {
@@ -163,7 +170,7 @@ impl Counters {
         counts.errors += self.errors.load(Ordering::Relaxed);
         counts.reconnects += self.reconnects.load(Ordering::Relaxed);
         counts.rows += self.rows.load(Ordering::Relaxed);
-        counts.rows_sent += self.rows_sent.load(Ordering::Relaxed);
+        counts.rows_late += self.rows_late.load(Ordering::Relaxed);
     }
 }
 

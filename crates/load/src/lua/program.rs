@@ -178,8 +178,8 @@ impl Program {
         }
     }
 
-    /// Numbers that do not repeat. They become keys: with the seed alone, a second load would meet the keys of
-    /// the first.
+    /// Numbers that do not repeat. They become keys: by the seed alone, a second load would meet the first
+    /// one's keys.
     pub(crate) fn unique(&self) -> Arc<Unique> {
         let new = || Arc::new(Unique::new(&mut Random::of(self.unique_seed, WallAnchor::now().unix_ns)));
         Arc::clone(self.unique.get_or_init(new))

@@ -153,6 +153,7 @@ impl Drop for ScriptWorker {
             RESTING.set(Some(Resting { state, is_counted }));
             return;
         }
+        state.calls.context.counters.events_are_over();
         let ended = state.call_global("thread_done", Some(self.thread));
         // A failure is reported, such as that of the last rows of an INSERT. If the server is gone, the
         // record of the load stays, and says so.

@@ -285,8 +285,8 @@ fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
 }
 
 /// The workload of a test of sysbench. Three have no equal: `bulk_insert` inserts one row an event, into a
-/// table for each thread; each thread of `select_random_points` and `select_random_ranges` reads a part of the
-/// table that depends on the number of threads.
+/// table for each thread; each thread of `select_random_points` and `select_random_ranges` reads a part of
+/// the table that depends on the number of threads.
 fn workload(name: &str) -> Option<&'static str> {
     name.starts_with("oltp_")
         .then(|| Workload::from_word(&name.replace('_', "-")))
@@ -440,7 +440,6 @@ const ENDLESS: &str = "without a time and a number of events, it never ends: set
 /// Options of the data set and of its transactions.
 fn dataset(given: &Given<'_>, draft: &mut Draft, (workload, command): (&str, &str)) -> Result<(), LikeError> {
     if let Some(tables) = given.count("tables")? {
-        let tables = tables_of(given, draft, (workload, command), tables)?;
         draft.put("tables", tables);
     }
     if let Some(rows) = given.count("table_size")? {
@@ -467,32 +466,6 @@ fn dataset(given: &Given<'_>, draft: &mut Draft, (workload, command): (&str, &st
     }
     given.remark_unknown(draft);
     if command == "run" { transaction(given, draft, workload) } else { Ok(()) }
-}
-
-/// Number of tables: sysbench's `select_random_*` read `sbtest1` alone, and create no other table.
-fn tables_of(
-    given: &Given<'_>,
-    draft: &mut Draft,
-    (workload, command): (&str, &str),
-    tables: u64,
-) -> Result<u64, LikeError> {
-    if !workload.starts_with("select-random-") {
-        return Ok(tables);
-    }
-    if command == "run" {
-        let script = format!("--script {FOLDER}{}.lua", workload.replace('-', "_"));
-        let text = "each thread of sysbench reads its own part of the table, and so other rows, and often far fewer; \
-                    bakeoff reads the whole table";
-        draft.differs("rows", &format!("{text}: {script} reads what sysbench reads"));
-    }
-    if tables == 1 {
-        return Ok(1);
-    }
-    if command != "run" {
-        return Err(draft.malformed(format!("--tables={tables}: this test has one table")));
-    }
-    given.remark(draft, RemarkKind::Differs, &["tables"], "this test of sysbench reads `sbtest1` alone");
-    Ok(1)
 }
 
 fn transaction(given: &Given<'_>, draft: &mut Draft, workload: &str) -> Result<(), LikeError> {

@@ -15,9 +15,9 @@ pub(super) fn is_in_old_folder(test: &str) -> bool {
 }
 
 /// Writes whether statements are prepared. `oltp_insert` sends its statement as text, and so do the tests
-/// before 1.0, but for two.
+/// before 1.0.
 pub(super) fn put(given: &Given<'_>, draft: &mut Draft, workload: &str, is_old: bool) {
-    let is_text = workload == "oltp-insert" || is_old && !workload.starts_with("select-random-");
+    let is_text = workload == "oltp-insert" || is_old;
     match given.value("db_ps_mode") {
         Some("disable") => draft.put("prepared", "no"),
         Some("auto") | None if is_text => draft.put("prepared", "no"),
