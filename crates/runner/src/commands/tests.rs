@@ -89,7 +89,7 @@ fn the_pilot_fixes_the_number_of_rounds_and_its_rounds_do_not_count() {
 fn a_failure_before_the_first_measured_round_is_an_error_and_later_it_ends_the_comparison() {
     let said = |error: RunnerError| error.to_string();
     let error = conducted(&plan(&["true", "echo no disk >&2; exit 3"]), &Stop::new()).unwrap_err();
-    assert!(said(error).contains("B ended with exit code 3 in round 1; it said: no disk"));
+    assert!(said(error).contains("B ended with exit code 3 in warm-up round 1; it said: no disk"));
     let missing = CommandPlan { words: vec!["no-such-program".into()], ..plan(&["true"]).commands.remove(0) };
     let mut with_missing = plan(&["true", "no-such-program"]);
     with_missing.commands[1] = missing;
@@ -100,7 +100,7 @@ fn a_failure_before_the_first_measured_round_is_an_error_and_later_it_ends_the_c
     let count = folder.path().join("count");
     let script = format!("echo x >> {0}; test $(wc -l < {0}) -lt 4", count.display());
     let found = conducted(&plan(&["true", &script]), &Stop::new()).unwrap();
-    assert!(matches!(&found.ended, Some(Early::Failed(why)) if why.contains("round 4")), "{:?}", found.ended);
+    assert!(matches!(&found.ended, Some(Early::Failed(why)) if why.contains("measured round 3")), "{:?}", found.ended);
     assert_eq!(found.comparison.whole_rounds(Phase::Measured).count(), 2);
     let ignoring = CommandsPlan { failures: Failures::IgnoredCodes(vec![1]), ..plan(&["true", "exit 1"]) };
     assert_eq!(conducted(&ignoring, &Stop::new()).unwrap().ended, None);
