@@ -100,7 +100,11 @@ fn a_failure_before_the_first_measured_round_is_an_error_and_later_it_ends_the_c
     let count = folder.path().join("count");
     let script = format!("echo x >> {0}; test $(wc -l < {0}) -lt 4", count.display());
     let found = conducted(&plan(&["true", &script]), &Stop::new()).unwrap();
-    assert!(matches!(&found.ended, Some(Early::Failed(why)) if why.contains("measured round 3")), "{:?}", found.ended);
+    assert!(
+        matches!(&found.ended, Some(Early::Failed(why)) if why.contains("measured round 3")),
+        "{:?}",
+        found.ended
+    );
     assert_eq!(found.comparison.whole_rounds(Phase::Measured).count(), 2);
     let ignoring = CommandsPlan { failures: Failures::IgnoredCodes(vec![1]), ..plan(&["true", "exit 1"]) };
     assert_eq!(conducted(&ignoring, &Stop::new()).unwrap().ended, None);
