@@ -39,6 +39,15 @@ pub(crate) struct Host {
     pub(crate) driver: Arc<dyn Driver>,
 }
 
+/// Makes the scripts of all hosts draw their unique numbers from one sequence.
+#[cfg(feature = "lua")]
+fn share_unique(hosts: &[Host]) {
+    let mut scripts = hosts.iter().filter_map(|host| host.driver.script());
+    if let Some(first) = scripts.next() {
+        scripts.for_each(|other| other.share_unique(first));
+    }
+}
+
 impl Hosts {
     /// Creates the hosts of a target with at most one.
     pub(crate) fn one(driver: Arc<dyn Driver>) -> Self {
@@ -59,10 +68,8 @@ impl Hosts {
                     (scheme.open)(&of_host(target)).map_err(|failure| in_the_name_of(&name, failure))?;
                 hosts.push(Host { name, driver });
             }
-            let mut scripts = hosts.iter().filter_map(|host| host.driver.script());
-            if let Some(first) = scripts.next() {
-                scripts.for_each(|other| other.share_unique(first));
-            }
+            #[cfg(feature = "lua")]
+            share_unique(&hosts);
             Self { all: hosts, share: None }
         })
     }
