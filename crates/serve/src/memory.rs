@@ -14,8 +14,8 @@ use hyper::body::{Frame, SizeHint};
 use nix::libc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limit while a single run is read, in bytes. A page copies numbers over time of its run, which takes half as
-/// much again.
+/// Limit while a single run is read, in bytes. A page copies numbers over time of its run, which takes half
+/// as much again.
 const OF_RUN: u64 = 120_000_000;
 /// Least limit while a bake-off is read.
 const OF_BAKEOFF_MIN: u64 = 190_000_000;
