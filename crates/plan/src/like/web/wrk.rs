@@ -65,10 +65,7 @@ pub(in crate::like) fn translate(said: &Said, draft: &mut Draft) -> Result<(), L
         }
     }
     if given.words().next().is_some_and(has_login) {
-        draft.differs(
-            "login",
-            "wrk does not send the login in the URL; bakeoff sends it as `Authorization: Basic`",
-        );
+        draft.differs("login", "wrk does not send the login in the URL; bakeoff does");
     }
     let text = "use --method, --header, --body and ${...} values, or --requests FILE";
     given.remark(draft, RemarkKind::Missing, &["script"], text);
