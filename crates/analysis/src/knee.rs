@@ -2,8 +2,8 @@
 //!
 //! Two lines that meet are fitted to the logarithm of p99 against the rate; they meet at the knee. A smooth
 //! queue has no point where it bends, so the position depends on the measured rates: the knee describes the
-//! curve within them. It is named only if response bends upwards for certain, steeply, and by much; otherwise
-//! there is no knee within the rates.
+//! curve within them. A knee is reported only if the whole interval of the bend is upwards, steep and large;
+//! otherwise the measured rates show none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

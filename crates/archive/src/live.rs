@@ -63,7 +63,7 @@ pub struct Standing {
     ended_of_block: u64,
 }
 
-/// Position of a reader in the journal of a bake-off, with what was read before it.
+/// Position of a reader in the journal of a bake-off, and the state up to that position.
 #[derive(Debug, Default)]
 pub struct JournalPlace(Option<Known>);
 
@@ -153,8 +153,8 @@ impl Archive {
         self.standing_after(id, &mut JournalPlace::default())
     }
 
-    /// Variant of [`Self::standing`] that reads what the journal has after `place`, which moves behind it. If
-    /// that does not continue what was read before, it reads everything.
+    /// Variant of [`Self::standing`] that reads only the journal's lines after `place`, and advances it. If
+    /// these lines do not follow the ones read before, it reads the whole journal.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl Archive {
     /// End of the log of the server that a bake-off measures now; `None` without a server, or if this user
     /// may not read it.
     ///
-    /// - `before`: what was read last; a log that has not changed since then is not read again.
+    /// - `before`: result of the last call; a log that has not changed since then is not read again.
     pub fn server_log(&self, standing: &Standing, before: Option<&ServerLog>) -> Option<ServerLog> {
         let journal = disk::open(&self.tree.bakeoff(standing.header.id).join(bakeoff::EVENTS)).ok()?;
         let journal = journal.metadata().ok()?;

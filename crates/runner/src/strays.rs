@@ -75,8 +75,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Adds all present children of this process that are in another session. The caller has reaped every
-    /// process that it started.
+    /// Adds all present children of this process, and their sessions. The caller has reaped every process
+    /// that it started.
     pub(crate) fn add_adopted(&mut self) {
         if !may_have_orphans() {
             return;

@@ -160,7 +160,7 @@ pub(crate) fn without_result(header: &RunHeader, error: &anyhow::Error) -> RunHe
     RunHeader { state, reason: Some(format!("{error:#}")), ..header.clone() }
 }
 
-/// The first error of several steps; the further ones are printed. A reader that has gone is no error.
+/// The first error of several steps; later errors are printed. A closed pipe on standard output is ignored.
 pub(crate) fn all_of(steps: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut errors = steps.into_iter().filter_map(Result::err).filter(|error| !reader_has_gone(error));
     let Some(first) = errors.next() else { return Ok(()) };

@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 pub(crate) struct Told {
     pub(crate) histories: Vec<History>,
     pub(crate) left_out: Vec<(String, String, usize)>,
-    /// The answer if there is no history: what left nothing.
+    /// Answer if no value is left: names the filter that excluded all of them.
     pub(crate) none: String,
 }
 

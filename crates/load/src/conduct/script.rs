@@ -240,8 +240,8 @@ impl ScriptSide {
     fn ended(&self) -> Option<Check> {
         let ended = self.threads_ended.unwrap_or_else(|| self.threads_ended_so_far());
         let text = format!(
-            "{ended} of {} threads of the script ended, because `event` returned a value: the others did all work \
-             after that",
+            "{ended} of {} threads of the script ended, because `event` returned a value: fewer threads, or none, \
+             did the work after that",
             self.threads
         );
         (ended > 0).then_some(Check {
