@@ -449,9 +449,9 @@ fn snapshots_without_a_zone_that_may_be_an_hour_less_apart_are_not_believed_in_s
     assert!(told.contains("1 s if daylight saving time began"), "{told}");
 }
 
-#[test]
-fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
-    let folder = tempfile::tempdir().unwrap();
+/// Logs of numbers that no machine can have, and some of the largest that one can: the tool, the options, the
+/// log, and the message.
+fn impossible_and_large() -> Vec<(&'static str, Vec<&'static str>, String, &'static str)> {
     let lockstat = |count: u64, nsec: u64| {
         format!(
             "Adaptive mutex spin: {count} events in 10.000 seconds (1 events/sec)\n\nCount indv cuml rcnt     nsec Lock                   Caller\n\
@@ -463,7 +463,7 @@ fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
     let plockstat = |kind: &str, rows: &str| {
         format!("{kind}\n\nCount     nsec Lock                         Caller\n{}\n{rows}", "-".repeat(80))
     };
-    let cases: Vec<(&str, Vec<&str>, String, &str)> = vec![
+    vec![
         // 5 CPUs' worth of spinning: with -n 1, the number of CPUs is wrong.
         ("lockstat", vec!["-n", "1"], lockstat(1_000_000, 50_000), "5: CPU-util 5.000 exceeds all 1 CPUs"),
         ("lockstat", vec!["-n", "8"], lockstat(1_000_000, 50_000), ""),
@@ -494,8 +494,13 @@ fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
             plockstat("Mutex block", "1000000 100000 app`a_lock app`a_caller+0x1c\n"),
             "",
         ),
-    ];
-    for (tool, words, text, said) in cases {
+    ]
+}
+
+#[test]
+fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    for (tool, words, text, said) in impossible_and_large() {
         let file = written(&folder, "log.txt", &text);
         let run = |more: &[&str]| {
             bakeoff().args(["import", tool]).args(&words).args(more).arg(&file).output().unwrap()

@@ -81,13 +81,7 @@ fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
         for event in &ready[..count] {
             match event.data() {
                 TIMER => drop(timer.wait()),
-                LISTENER => {
-                    let (socket, _) = listener.accept()?;
-                    socket.set_nonblocking(true)?;
-                    socket.set_tcp_nodelay(true)?;
-                    epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, clients.len() as u64))?;
-                    clients.push(Some(Client { socket, said: Vec::new() }));
-                }
+                LISTENER => clients.push(Some(accept(&listener, &epoll, clients.len() as u64)?)),
                 number => {
                     let number = usize::try_from(number)?;
                     let Some(client) = &mut clients[number] else { continue };
@@ -127,6 +121,15 @@ fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
         writeln!(text, "{stamp}")?;
     }
     Ok(std::fs::write(file, text)?)
+}
+
+/// Accepts a client, and watches it under its number.
+fn accept(listener: &Socket, epoll: &Epoll, number: u64) -> Result<Client, Box<dyn Error>> {
+    let (socket, _) = listener.accept()?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+    Ok(Client { socket, said: Vec::new() })
 }
 
 /// Makes the kernel stamp the arrival of a socket's data.

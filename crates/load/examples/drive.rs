@@ -21,8 +21,38 @@ use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [target, workload, rate, threads, seconds, rows, tables, switches @ ..] = &arguments[..] else {
+    let settings = settings(&std::env::args().skip(1).collect::<Vec<_>>())?;
+    let mut reports = Vec::new();
+    let record = load::run(&settings, &load::Stop::new(), &mut |event| {
+        if let load::Event::Reported { cpu } = event {
+            reports.push(cpu.as_micros());
+        }
+    })?;
+    reports.sort_unstable();
+    let report_us = reports.get(reports.len() / 2).map_or_else(|| "-".to_owned(), u128::to_string);
+    let awake_s =
+        record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu).map_or(0.0, |cpu| cpu.as_secs_f64());
+    let lateness = record.lateness.ok();
+    let late_us = |quantile| {
+        let ns = lateness.as_ref().and_then(|h| h.quantile_ns(quantile));
+        ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+    };
+    let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
+    println!(
+        "{} {:.2} {:.2} {} {} {} {report_us} {awake_s:.2}",
+        record.counts.done,
+        record.achieved_per_s,
+        offered_per_s,
+        late_us(0.5),
+        late_us(0.99),
+        late_us(0.999)
+    );
+    Ok(())
+}
+
+/// The load of the arguments.
+fn settings(arguments: &[String]) -> Result<LoadSettings, Box<dyn Error>> {
+    let [target, workload, rate, threads, seconds, rows, tables, switches @ ..] = arguments else {
         return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [seed=N] [spin=USEC] [budget=PERCENT] [keep-awake]".into());
     };
     let seed = switches.iter().find_map(|s| s.strip_prefix("seed=")).map_or(Ok(1), str::parse)?;
@@ -55,19 +85,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         skip_transaction: false,
         prepared: true,
     };
-    let mut scripts = ScriptSettings::default();
-    match Path::new(workload).extension().and_then(|extension| extension.to_str()) {
-        Some("lua") => scripts.files = load::LuaScript::read(workload)?.into_files(),
-        Some("sql") => {
-            let text = std::fs::read_to_string(workload)?;
-            scripts.files.push(ScriptFile { name: workload.clone(), weight: 1, text });
-        }
-        _ => {}
-    }
-    let options = switches.iter().filter_map(|switch| switch.strip_prefix("--")?.split_once('='));
-    scripts.defines.extend(options.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let scripts = scripts(workload, switches)?;
     let word = if scripts.files.is_empty() { workload } else { Workload::Script.word() };
-    let settings = LoadSettings {
+    Ok(LoadSettings {
         target: Target::new(target),
         workload: Workload::from_word(word).ok_or("unknown workload")?,
         oltp,
@@ -95,31 +115,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
         client,
-    };
-    let mut reports = Vec::new();
-    let record = load::run(&settings, &load::Stop::new(), &mut |event| {
-        if let load::Event::Reported { cpu } = event {
-            reports.push(cpu.as_micros());
+    })
+}
+
+/// The script of a workload that is a file, with its options.
+fn scripts(workload: &str, switches: &[String]) -> Result<ScriptSettings, Box<dyn Error>> {
+    let mut scripts = ScriptSettings::default();
+    match Path::new(workload).extension().and_then(|extension| extension.to_str()) {
+        Some("lua") => scripts.files = load::LuaScript::read(workload)?.into_files(),
+        Some("sql") => {
+            let text = std::fs::read_to_string(workload)?;
+            scripts.files.push(ScriptFile { name: workload.to_owned(), weight: 1, text });
         }
-    })?;
-    reports.sort_unstable();
-    let report_us = reports.get(reports.len() / 2).map_or_else(|| "-".to_owned(), u128::to_string);
-    let awake_s =
-        record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu).map_or(0.0, |cpu| cpu.as_secs_f64());
-    let lateness = record.lateness.ok();
-    let late_us = |quantile| {
-        let ns = lateness.as_ref().and_then(|h| h.quantile_ns(quantile));
-        ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
-    };
-    let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
-    println!(
-        "{} {:.2} {:.2} {} {} {} {report_us} {awake_s:.2}",
-        record.counts.done,
-        record.achieved_per_s,
-        offered_per_s,
-        late_us(0.5),
-        late_us(0.99),
-        late_us(0.999)
-    );
-    Ok(())
+        _ => {}
+    }
+    let options = switches.iter().filter_map(|switch| switch.strip_prefix("--")?.split_once('='));
+    scripts.defines.extend(options.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(scripts)
 }

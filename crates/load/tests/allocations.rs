@@ -245,6 +245,11 @@ fn an_event_allocates_nothing() {
         assert_free(&LoadSettings { workload, ..sqlite }, 100, 2_100);
     }
 
+    assert_sql_is_free(hour);
+    assert_caches_and_web_are_free(hour);
+}
+
+fn assert_sql_is_free(hour: Duration) {
     let (mariadb, postgres) = (MariaDb::start(), Postgres::start());
     let targets = [mariadb.as_ref().map(MariaDb::socket_url), postgres.as_ref().map(Postgres::url)];
     for target in targets.into_iter().flatten() {
@@ -279,7 +284,9 @@ fn an_event_allocates_nothing() {
             assert_scripts_are_flat(&text);
         }
     }
+}
 
+fn assert_caches_and_web_are_free(hour: Duration) {
     let (memcached, redis, nginx) = (Cache::memcached(64), Cache::redis(&[]), Nginx::start());
     let caches = [memcached.as_ref().map(|c| format!("memcached://127.0.0.1:{}", c.port))]
         .into_iter()

@@ -34,6 +34,7 @@ use crate::given::Given;
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::replay_options::ReplayOptions;
+use crate::screen::Screen;
 use crate::script_options::{self, ScriptOptions};
 use crate::{confine, live, screen, signals};
 
@@ -230,43 +231,25 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut screen = LoadScreen::new(&settings);
     let mut beside = args.observe.open();
     let notes = beside.notes();
-    let quota = probes::limits::Limits::of_self().cpu().warning();
-    let notices = read.into_iter().chain(load::notices(&settings)).chain(quota);
-    notices.chain(notes.iter().cloned()).for_each(|notice| screen.line(&format!("bakeoff load: {notice}")));
-    let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
-    if let Some(left) = log.as_ref().and_then(EventLog::left_behind) {
-        screen.line(&format!("bakeoff load: replaced {}, which a killed load had left", left.display()));
-    }
-    let log_of_events = log.as_ref().map(EventLog::sender);
-    let with = load::Attachments { recorded, control, log: log_of_events, ..load::Attachments::default() };
-    let mut unlogged = 0;
+    tell_notices(&mut screen, read, &settings, &notes);
+    let log = args.log.as_deref().map(|path| event_log(path, &settings, &mut screen)).transpose()?;
+    let log_to = log.as_ref().map(EventLog::sender);
+    let with = load::Attachments { recorded, control, log: log_to, ..load::Attachments::default() };
     let environment = environment(global);
     let host = environment.fact("host.name").unwrap_or("localhost");
     let spool = writer.as_ref().map_or_else(Spool::temporary, RunWriter::spool);
-    let mut spooled = Spooled::new(&mut beside, spool, host, anchor);
-    let mut viewed = archive.as_ref().map(|archive| live::of_load(archive, header.id, &settings));
-    let record = drive(args, header.id, &settings, &with, &mut |told| match told {
-        Told::Note(line) => screen.line(line),
-        Told::Watched(watched) => spooled.add_watched(watched),
-        Told::Load(event) => {
-            spooled.follow(event);
-            drop_rights(event);
-            screen.show(event);
-            if let Some(viewed) = &mut viewed {
-                live::tell_of_load(viewed, event);
-            }
-            if let load::Event::Logged { lost, .. } = event {
-                unlogged = *lost;
-            }
-        }
-    });
-    drop(viewed);
+    let mut follower = Follower {
+        spooled: Spooled::new(&mut beside, spool, host, anchor),
+        viewed: archive.as_ref().map(|archive| live::of_load(archive, header.id, &settings)),
+        screen,
+        unlogged: 0,
+    };
+    let record = drive(args, header.id, &settings, &with, &mut |told| follower.take(&told));
     let mut unwatched = BTreeMap::new();
-    let spool = spooled.end_with(&mut unwatched);
-    let mut screen = screen.finish();
+    let (spool, mut screen, unlogged) = follower.end(&mut unwatched);
     // The writer of the log ends when its last sender is dropped.
     drop(with);
-    let (mut record, release) = match record {
+    let (record, release) = match record {
         Ok(driven) => driven,
         Err(error) => {
             log.map(EventLog::abandon).unwrap_or_default();
@@ -274,6 +257,89 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     };
 
+    let machine = machine(&record, &spool);
+    let run = run_of(header, environment, record, &mut beside, unwatched);
+    for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
+        screen.line(&format!("bakeoff load: {note}"));
+    }
+    // The run is archived first, so a failure to print does not lose it.
+    let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
+    let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
+    if let Some(line) = release(kept.is_ok()) {
+        screen.line(&format!("bakeoff load: {line}"));
+    }
+    let printed = print(&run, &shown(&machine), id, args.detail(), global, out);
+    let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, &spool, path));
+    let events_logged = log.map(EventLog::finish).transpose();
+    let kept = kept?;
+    machine?;
+    logged?;
+    tell_of_log(&mut screen, events_logged?.zip(args.log.as_deref()), unlogged);
+    // The text names the run; its folder is a detail.
+    if let Some(folder) = kept.filter(|_| args.verbose) {
+        screen.line(&format!("stored as {} in {}", run.header.id, folder.display()));
+    }
+    printed?;
+    Ok(exit_of(&run, args.strict))
+}
+
+/// The places where the messages of a running load go.
+struct Follower<'a> {
+    spooled: Spooled<'a>,
+    /// For `bakeoff watch`.
+    viewed: Option<archive::Live>,
+    screen: LoadScreen<'a>,
+    /// Events that the log lacks.
+    unlogged: u64,
+}
+
+impl Follower<'_> {
+    fn take(&mut self, told: &Told<'_>) {
+        match told {
+            Told::Note(line) => self.screen.line(line),
+            Told::Watched(watched) => self.spooled.add_watched(watched),
+            Told::Load(event) => {
+                self.spooled.follow(event);
+                drop_rights(event);
+                self.screen.show(event);
+                if let Some(viewed) = &mut self.viewed {
+                    live::tell_of_load(viewed, event);
+                }
+                if let load::Event::Logged { lost, .. } = event {
+                    self.unlogged = *lost;
+                }
+            }
+        }
+    }
+
+    /// The spool, the screen, and the number of events that the log lacks. Adds the observing agents without
+    /// numbers to `unwatched`.
+    fn end(self, unwatched: &mut BTreeMap<String, Missing>) -> (Spool, Screen, u64) {
+        drop(self.viewed);
+        (self.spooled.end_with(unwatched), self.screen.finish(), self.unlogged)
+    }
+}
+
+fn tell_notices(screen: &mut LoadScreen<'_>, read: Vec<String>, settings: &LoadSettings, notes: &[String]) {
+    let quota = probes::limits::Limits::of_self().cpu().warning();
+    let notices = read.into_iter().chain(load::notices(settings)).chain(quota);
+    notices.chain(notes.iter().cloned()).for_each(|notice| screen.line(&format!("bakeoff load: {notice}")));
+}
+
+/// CPU use as it is printed: an error is the reason for its absence.
+fn shown(machine: &anyhow::Result<Machine>) -> Machine {
+    let missing = |error: &anyhow::Error| Machine::missing(Missing::because(format!("{error:#}")));
+    machine.as_ref().map_or_else(missing, Clone::clone)
+}
+
+/// The run to archive, of a load that is over.
+fn run_of(
+    header: RunHeader,
+    environment: Environment,
+    mut record: LoadRecord,
+    beside: &mut Beside,
+    unwatched: BTreeMap<String, Missing>,
+) -> Run {
     let throttled = beside.take_throttled();
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
@@ -281,28 +347,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     // An instrument knows its losses when all of its data is taken.
     let mut instruments = beside.take_instruments();
     instruments.missing.extend(unwatched);
-    for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
-        screen.line(&format!("bakeoff load: {note}"));
-    }
-    let machine = machine(&record, &spool);
     let header = ended(header, &record);
-    let run = Run { load: Some(record), instruments, throttled, ..Run::unmeasured(header, environment) };
-    // The run is archived first, so a failure to print does not lose it.
-    let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
-    let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
-    if let Some(line) = release(kept.is_ok()) {
-        screen.line(&format!("bakeoff load: {line}"));
-    }
-    let shown = machine
-        .as_ref()
-        .map_or_else(|error| Machine::missing(Missing::because(format!("{error:#}"))), Clone::clone);
-    let printed = print(&run, &shown, id, args.detail(), global, out);
-    let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, &spool, path));
-    let events_logged = log.map(EventLog::finish).transpose();
-    let kept = kept?;
-    machine?;
-    logged?;
-    if let (Some(rows), Some(path)) = (events_logged?, &args.log) {
+    Run { load: Some(record), instruments, throttled, ..Run::unmeasured(header, environment) }
+}
+
+/// Prints the number of events in the log, and of those that it lacks.
+fn tell_of_log(screen: &mut Screen, logged: Option<(u64, &Path)>, unlogged: u64) {
+    if let Some((rows, path)) = logged {
         screen.line(&format!("{} in {}", quantity::plural(rows, "event"), path.display()));
     }
     if unlogged > 0 {
@@ -311,12 +362,6 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             quantity::plural(unlogged, "event")
         ));
     }
-    // The text names the run; its folder is a detail.
-    if let Some(folder) = kept.filter(|_| args.verbose) {
-        screen.line(&format!("stored as {} in {}", run.header.id, folder.display()));
-    }
-    printed?;
-    Ok(exit_of(&run, args.strict))
 }
 
 fn check(path: &Path) -> anyhow::Result<()> {
@@ -438,9 +483,13 @@ fn control(path: &Path) -> anyhow::Result<Arc<Control>> {
 }
 
 /// Creates the log of events.
-fn event_log(path: &Path, settings: &LoadSettings) -> anyhow::Result<EventLog> {
+fn event_log(path: &Path, settings: &LoadSettings, screen: &mut LoadScreen<'_>) -> anyhow::Result<EventLog> {
     let operations = load::operations(settings).map_err(of_load)?;
-    Ok(EventLog::create(path, &operations, settings.workload.word())?)
+    let log = EventLog::create(path, &operations, settings.workload.word())?;
+    if let Some(left) = log.left_behind() {
+        screen.line(&format!("bakeoff load: replaced {}, which a killed load had left", left.display()));
+    }
+    Ok(log)
 }
 
 fn write_hlog(run: &Run, spool: &Spool, path: &Path) -> anyhow::Result<()> {

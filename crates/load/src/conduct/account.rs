@@ -74,24 +74,17 @@ pub(super) fn record(
     // Events that ended late are not included yet: their operations are known.
     let in_flight = unfinished.service_at_least.count() + books.event_counts.failed_late;
     let hung = hung(engine, &unfinished, measured);
-    books.late.response.add_to(&mut unfinished.at_least);
-    books.late.service.add_to(&mut unfinished.service_at_least);
-    books.late.wait.add_to(&mut unfinished.wait_at_least);
-    books.take_unfinished(&unfinished);
-    let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
-    let last = books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
+    let last = end_last_interval(engine, books, measured, &mut unfinished);
     let event_counts = &books.event_counts;
     let counts = counts(engine, event_counts, unfinished.at_least.count(), until_ns, &mut scratch);
     let span = Duration::from_nanos(until_ns - timeline.measured_from_ns);
-    let measured_s = span.as_secs_f64();
-    let achieved_per_s = events_in_phase(event_counts) / (measured_s - engine.idle_s(until_ns));
+    let achieved_per_s = events_in_phase(event_counts) / (span.as_secs_f64() - engine.idle_s(until_ns));
     let cost = Cost::of(engine, measured, counts.done);
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
     let with =
         |known: Histogram, at_least: &Histogram| CensoredHistogram { known, at_least: at_least.clone() };
     let response = of_open(&books.total.response).map(|known| with(known, &books.total.at_least));
-    let connections = engine.settings.connections_in_all();
-    let target = &engine.settings.target;
+    let (connections, target) = (engine.settings.connections_in_all(), &engine.settings.target);
     let mut record = LoadRecord {
         settings: engine.settings.clone(),
         server_version: seen.version.map(|version| target.hide_in(&version)),
@@ -129,13 +122,31 @@ pub(super) fn record(
     if let Ok(response) = &record.response {
         record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
     }
-    books.recount.add(&unfinished.rows);
-    // An incomplete log counts nothing.
-    let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
-    let recount = is_whole.then_some(books.recount);
+    let recount = recount(books, &unfinished, is_logged);
     record.verdict =
         judge(engine, books, &record, measured, (&cost, recount, &unfinished, hung), seen.checks);
     Over { record, last, unfinished }
+}
+
+/// Adds the events that ended late, or never, to the books. Ends the last interval.
+fn end_last_interval(
+    engine: &Engine,
+    books: &mut Books,
+    measured: &Measured,
+    unfinished: &mut Unfinished,
+) -> Vec<HistogramSlice> {
+    books.late.response.add_to(&mut unfinished.at_least);
+    books.late.service.add_to(&mut unfinished.service_at_least);
+    books.late.wait.add_to(&mut unfinished.wait_at_least);
+    books.take_unfinished(unfinished);
+    let interval_ns = measured.until_ns.saturating_sub(measured.interval_from_ns);
+    books.end_interval(measured.interval_from_ns - engine.timeline().measured_from_ns, interval_ns)
+}
+
+/// The counts by the rows of the event log; `None` without a complete log.
+fn recount(books: &mut Books, unfinished: &Unfinished, is_logged: bool) -> Option<Recount> {
+    books.recount.add(&unfinished.rows);
+    (is_logged && books.unlogged + unfinished.unlogged == 0).then_some(books.recount)
 }
 
 /// The counts of a load that ended at `until_ns`.
