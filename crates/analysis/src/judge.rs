@@ -22,6 +22,7 @@ use record::bakeoff::{Metric, Scale, blocks_min};
 use record::missing::{Maybe, Missing};
 
 use crate::holm::{hochberg, holm, levels};
+use crate::mean::memory_of_clear;
 use crate::paired::{Paired, hodges_lehmann};
 use crate::permutation;
 use crate::power::{self, Truth};
@@ -113,6 +114,8 @@ pub struct Estimate {
     /// Correlation of the log ratios of neighboring blocks, if it is clearly over 0: the ratio changes over
     /// the blocks, and all intervals allow for that.
     pub neighbors: Option<f64>,
+    /// Correlation that is notable but not clear in so few blocks: if it is real, all intervals are too narrow.
+    pub unclear: Option<f64>,
     /// Number of blocks.
     pub blocks: u32,
 }
@@ -319,6 +322,7 @@ impl Decision {
             sd_ln: self.paired.sd(),
             df: self.paired.df(),
             neighbors: self.paired.neighbors(),
+            unclear: self.paired.unclear(),
             blocks: u32::try_from(self.paired.n()).unwrap_or(u32::MAX),
         }
     }
@@ -337,11 +341,13 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
         return Err(Missing::because("the comparison is already decided"));
     }
     let estimate = judged.estimate.clone()?;
-    // Blocks that resemble each other say less: their mean has the spread of so many independent ones.
-    let of_neighbors = estimate.neighbors.map_or(1.0, |ar1| ((1.0 + ar1) / (1.0 - ar1)).sqrt());
+    // Blocks that resemble each other say less: the error of their mean, and its degrees of freedom, are the
+    // verdict's own.
+    let memory = estimate.neighbors.map(|ar1| memory_of_clear(estimate.blocks as usize, ar1));
     let truth = Truth {
         mean: estimate.ratio.ln().abs(),
-        sd: estimate.sd_ln * of_neighbors,
+        sd: estimate.sd_ln * memory.as_ref().map_or(1.0, |memory| memory.error_ratio),
+        df_of_a_block: memory.map_or(1.0, |memory| memory.df / f64::from(estimate.blocks - 1)),
         open: judged.open_ln,
         edge: judged.edge_ln,
         alpha: rules.alpha,
@@ -479,5 +485,39 @@ mod tests {
         assert!(6 < few && few < many, "{few} {many}");
         assert!(needed(RULES.rope_ratio.ln_1p(), 1.0).is_err());
         assert!(needed(0.1, 1.0).is_err());
+    }
+
+    /// Log ratios of a command that is 10 % slower and wanders (0.9): the number of blocks that 60 of them ask
+    /// for decides most comparisons of as many blocks.
+    #[test]
+    fn blocks_needed_of_a_ratio_that_wanders_are_enough() {
+        let drawn = |seed: u64, n: usize| -> Vec<f64> {
+            let mut chance = crate::chance::SplitMix(seed << 8 | 0x77);
+            let mut now = chance.normal();
+            let step = |_| {
+                let value = 0.1 + 0.08 * now;
+                now = 0.9 * now + (1.0_f64 - 0.81).sqrt() * chance.normal();
+                value
+            };
+            (0..n).map(step).collect()
+        };
+        let judged = |log_ratios: &[f64]| judge(&[Member::exact(Metric::Time, log_ratios)], RULES).remove(0);
+        // Only of a mean near the truth does the number answer the question.
+        let asked: Vec<u32> = (0..600)
+            .filter_map(|seed| {
+                let judged = judged(&drawn(seed, 60));
+                let estimate = judged.estimate.as_ref().ok()?;
+                let is_near = (estimate.ratio.ln() - 0.1).abs() < 0.02 && estimate.neighbors.is_some();
+                is_near.then(|| blocks_needed(&judged, 1, RULES).ok())?
+            })
+            .collect();
+        assert!(asked.len() > 50, "{}", asked.len());
+        let is_decided = |(seed, n): (usize, &u32)| {
+            judged(&drawn(10_000 + seed as u64, *n as usize)).verdict == Verdict::Worse
+        };
+        let decided = asked.iter().enumerate().filter(|one| is_decided(*one)).count();
+        let share = decided as f64 / asked.len() as f64;
+        println!("{share:.2} of {} decided, {asked:?}", asked.len());
+        assert!(share >= 0.6, "{share} of {}", asked.len());
     }
 }

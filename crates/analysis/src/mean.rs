@@ -60,18 +60,34 @@ pub(crate) fn clear_memory(log_ratios: &[f64]) -> Option<(f64, Memory)> {
     /// Standard errors over 0 from which a correlation of few and of many values is clear: one tail of 1 %
     /// and of 5 %.
     const CLEAR: [f64; 2] = [2.326, 1.645];
-    /// Fewest values that are many.
-    const MANY_FROM: usize = 40;
     let n = log_ratios.len();
     if n < MEMORY_FROM {
         return None;
     }
     let (count, are_many) = (n as f64, n >= MANY_FROM);
     let ar1 = unbiased(lag_1(log_ratios), count).min(AR1_MAX);
-    (ar1 * count.sqrt() > CLEAR[usize::from(are_many)]).then(|| {
-        let error = if are_many { ((1.0 - ar1 * ar1) / count).sqrt() } else { 0.0 };
-        (ar1, Memory::of(n, (ar1 + error).min(AR1_MAX)))
-    })
+    (ar1 * count.sqrt() > CLEAR[usize::from(are_many)]).then(|| (ar1, memory_of_clear(n, ar1)))
+}
+
+/// A correlation that few values show, but not clearly: their mean may be worth less than it seems.
+pub(crate) fn unclear_memory(log_ratios: &[f64]) -> Option<f64> {
+    /// In one of six comparisons of 20 independent rounds the estimate is over this.
+    const NOTABLE: f64 = 0.3;
+    let n = log_ratios.len();
+    if !(MEMORY_FROM..MANY_FROM).contains(&n) || clear_memory(log_ratios).is_some() {
+        return None;
+    }
+    let ar1 = unbiased(lag_1(log_ratios), n as f64).min(AR1_MAX);
+    (ar1 > NOTABLE).then_some(ar1)
+}
+
+/// Fewest values that are many.
+const MANY_FROM: usize = 40;
+
+/// Effect of a clear correlation of neighbors on the mean of `n` values.
+pub(crate) fn memory_of_clear(n: usize, ar1: f64) -> Memory {
+    let error = if n >= MANY_FROM { ((1.0 - ar1 * ar1) / n as f64).sqrt() } else { 0.0 };
+    Memory::of(n, (ar1 + error).min(AR1_MAX))
 }
 
 /// Divisor of the sum of squares of `n` values about their means, and degrees of freedom of the variance.

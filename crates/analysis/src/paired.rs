@@ -1,6 +1,6 @@
 //! Mean difference and its uncertainty: from the differences of the blocks, or from two independent samples.
 
-use crate::mean::{Memory, clear_memory, memory};
+use crate::mean::{Memory, clear_memory, memory, unclear_memory};
 use crate::student::{p_above, p_two_sided, t_above};
 
 /// Mean log ratio and its spread: of one log ratio per block, or between two independent samples of logs.
@@ -24,6 +24,8 @@ pub struct Paired {
     open_error: f64,
     /// Correlation of log ratios of neighboring blocks, if the standard error allows for it.
     neighbors: Option<f64>,
+    /// The same, if it is notable but not clear, so that the standard error does not allow for it.
+    unclear: Option<f64>,
 }
 
 impl Paired {
@@ -58,6 +60,7 @@ impl Paired {
             open: log_ratios.iter().map(half).sum::<f64>() / blocks,
             open_error: error(half_squares),
             neighbors: None,
+            unclear: None,
         })
     }
 
@@ -83,7 +86,7 @@ impl Paired {
         let alike = Self::bracketed(log_ratios)?;
         let middles: Vec<f64> = log_ratios.iter().map(|(low, high)| low.midpoint(*high)).collect();
         let Some((neighbors, Memory { error_ratio, df })) = clear_memory(&middles) else {
-            return Some(alike);
+            return Some(Self { unclear: unclear_memory(&middles), ..alike });
         };
         Some(Self {
             standard_error: alike.standard_error * error_ratio,
@@ -118,6 +121,7 @@ impl Paired {
             open: a.open + b.open,
             open_error: a.open_error + b.open_error,
             neighbors: None,
+            unclear: None,
         })
     }
 
@@ -145,6 +149,11 @@ impl Paired {
     /// Correlation of log ratios of neighboring blocks; `None` unless it is clearly over 0.
     pub(crate) fn neighbors(&self) -> Option<f64> {
         self.neighbors
+    }
+
+    /// Correlation that few blocks show, but not clearly: if it is real, the intervals are too narrow.
+    pub(crate) fn unclear(&self) -> Option<f64> {
+        self.unclear
     }
 
     /// Largest shift of the mean that the values' own intervals allow.

@@ -56,13 +56,19 @@ pub fn equivalence_sd(design: &Design) -> Option<f64> {
 /// Probability of finding a difference that lies `difference_sd` standard deviations beyond the region.
 pub fn found(design: &Design, difference_sd: f64) -> f64 {
     let level = design.alpha / f64::from(design.comparisons);
-    Claim { blocks: design.blocks, level, alpha: design.alpha }.power(difference_sd, 0.0)
+    Claim { blocks: design.blocks, df: free(design.blocks), level, alpha: design.alpha }
+        .power(difference_sd, 0.0)
 }
 
 /// Probability of finding a pair without any difference equivalent within `edge_sd` standard deviations.
 pub fn equivalent(design: &Design, edge_sd: f64) -> f64 {
     let level = design.alpha / 2.0 / f64::from(design.comparisons);
-    within(design.blocks, level, 0.0, edge_sd)
+    within((design.blocks, free(design.blocks)), level, 0.0, edge_sd)
+}
+
+/// Degrees of freedom of the spread of independent blocks.
+fn free(blocks: u32) -> f64 {
+    f64::from(blocks - 1)
 }
 
 fn can_claim(design: &Design) -> bool {
@@ -74,8 +80,11 @@ fn can_claim(design: &Design) -> bool {
 pub(crate) struct Truth {
     /// Mean log ratio, without its sign.
     pub(crate) mean: f64,
-    /// Standard deviation of a block's log ratio.
+    /// Standard deviation of a block's log ratio; of blocks that resemble each other, that of independent ones
+    /// with the same error of the mean.
     pub(crate) sd: f64,
+    /// Degrees of freedom that a block adds: 1 if blocks are independent.
+    pub(crate) df_of_a_block: f64,
     /// Largest shift of the mean that the values' own intervals allow.
     pub(crate) open: f64,
     /// ln(1 + rope).
@@ -88,18 +97,21 @@ pub(crate) struct Truth {
 /// Probability that `blocks` blocks find the true verdict: better or worse, or equivalent.
 pub(crate) fn of_verdict(truth: &Truth, blocks: u32) -> f64 {
     let (alpha, comparisons) = (truth.alpha, truth.comparisons as f64);
+    let df = (free(blocks) * truth.df_of_a_block).max(1.0);
     let in_sd = |ln: f64| if ln == 0.0 { 0.0 } else { ln / truth.sd };
     if truth.mean - truth.open > truth.edge {
-        let claim = Claim { blocks, level: alpha / comparisons, alpha };
+        let claim = Claim { blocks, df, level: alpha / comparisons, alpha };
         claim.power(in_sd(truth.mean), in_sd(truth.edge + truth.open))
     } else {
-        within(blocks, alpha / 2.0 / comparisons, in_sd(truth.mean + truth.open), in_sd(truth.edge))
+        within((blocks, df), alpha / 2.0 / comparisons, in_sd(truth.mean + truth.open), in_sd(truth.edge))
     }
 }
 
 /// The two tests that make a pair better or worse.
 struct Claim {
     blocks: u32,
+    /// Degrees of freedom of the t test.
+    df: f64,
     /// Level of the t test, two-sided.
     level: f64,
     /// Level of the sign-flip test.
@@ -113,10 +125,9 @@ impl Claim {
         if !mean.is_finite() {
             return 1.0;
         }
-        let df = f64::from(self.blocks - 1);
-        let t = t_above(self.level / 2.0, df);
+        let t = t_above(self.level / 2.0, self.df);
         if self.blocks > FLIPPED_BLOCKS_MAX {
-            return above(df, (mean - edge) * f64::from(self.blocks).sqrt(), t);
+            return above(self.df, (mean - edge) * f64::from(self.blocks).sqrt(), t);
         }
         let mut chance = SplitMix(2);
         let claims = (0..DRAWS).filter(|_| self.is_claimed(mean, edge, t, &mut chance)).count();
@@ -141,11 +152,10 @@ impl Claim {
 
 /// Probability that two one-sided t tests at `level` find a mean of `mean` within `edge`, both in standard
 /// deviations.
-fn within(blocks: u32, level: f64, mean: f64, edge: f64) -> f64 {
+fn within((blocks, df): (u32, f64), level: f64, mean: f64, edge: f64) -> f64 {
     if !edge.is_finite() {
         return if mean < edge || mean.is_finite() { 1.0 } else { 0.0 };
     }
-    let df = f64::from(blocks - 1);
     let (root, t) = (f64::from(blocks).sqrt(), t_above(level, df));
     mean_over_spread(df, edge * root / t, |s| {
         let reach = (edge * root - t * s).max(0.0);
@@ -233,7 +243,7 @@ mod tests {
             (13, 0.012_5, 0.0, 1.2, 0.892_828_565_196_827_7),
             (300, 0.025, 0.1, 0.25, 0.735_551_662_410_851_5),
         ] {
-            near(within(blocks, level, mean, edge), p, 1e-9);
+            near(within((blocks, free(blocks)), level, mean, edge), p, 1e-9);
         }
     }
 

@@ -177,6 +177,7 @@ pub(crate) fn estimate(contest: &Contest, members: usize, rules: &Rules) -> Opti
         sd_ln: paired.sd(),
         df: paired.df(),
         neighbors: None,
+        unclear: None,
         blocks: u32::try_from(paired.n()).unwrap_or(u32::MAX),
     })
 }

@@ -55,7 +55,10 @@ impl HistoryPage {
     pub(crate) fn of(document: &Value, filter: [String; 3], query: &str, runs: usize) -> Self {
         let [metric, of, label] = filter;
         let mut all: Vec<&Value> = list(&document["series"]).iter().collect();
-        all.sort_by_key(|series| list(&series["changes"]).is_empty());
+        all.sort_by_key(|series| {
+            let lacks = |what: &str| list(&series[what]).is_empty();
+            (lacks("changes"), lacks("drifts"), open_excursion(series).is_none())
+        });
         let why = |left: &Value| {
             format!("{}: {} ({} runs)", word(&left["metric"]), word(&left["why"]), left["runs"])
         };
@@ -82,7 +85,7 @@ impl SeriesView {
             subject: word(&series["subject"]),
             machine: word(&series["environment"]),
             runs: points.len(),
-            found: found(points.len(), &series["untested"], standing(series)),
+            found: found(points.len(), &series["untested"], &standing(series)),
             drawing: history_drawing(points, list(&series["changes"])),
             changes: list(&series["changes"]).iter().map(ChangeView::of).collect(),
             breaks: list(&series["breaks"]).iter().map(what).collect(),
@@ -90,12 +93,48 @@ impl SeriesView {
     }
 }
 
-/// A series without a change: whether it drifts.
-fn standing(series: &Value) -> &'static str {
-    match (list(&series["changes"]), list(&series["drifts"])) {
-        ([], []) => ", no change",
-        ([], _) => ", a drift without a step that stands out",
-        _ => "",
+/// The last drift of a series without a change, and its newest runs if they lie apart.
+fn standing(series: &Value) -> String {
+    let by = |found: &Value| match (found["ratio"].as_f64(), found["is_better"].as_bool()) {
+        (Some(ratio), Some(true)) => format!(" by {} (better)", percent(ratio)),
+        (Some(ratio), Some(false)) => format!(" by {} (worse)", percent(ratio)),
+        (Some(ratio), None) => format!(" by {}", percent(ratio)),
+        (None, _) => String::new(),
+    };
+    let newest = list(&series["points"]).last().map(|point| &point["run"]);
+    let drifts = list(&series["drifts"]).last().map(|found| {
+        if Some(&found["last_run"]) == newest {
+            format!("drifts{} since {}", by(found), word(&found["at"]))
+        } else {
+            format!("drifted{} from {} to {}", by(found), word(&found["at"]), word(&found["last_at"]))
+        }
+    });
+    let apart = open_excursion(series).map(|found| {
+        let ratio = found["ratio"].as_f64().map_or(String::new(), |ratio| format!(" by {}", percent(ratio)));
+        format!("the newest {} lie apart{ratio}: run it again", plural(&found["runs"]))
+    });
+    let found: Vec<String> = drifts.into_iter().chain(apart).collect();
+    match (list(&series["changes"]), &found[..]) {
+        ([], []) => ", no change".to_owned(),
+        (_, []) => String::new(),
+        (_, found) => format!(", {}", found.join("; ")),
+    }
+}
+
+/// The excursion to which the newest runs belong: it may be the start of a new level.
+fn open_excursion(series: &Value) -> Option<&Value> {
+    list(&series["excursions"]).iter().find(|found| found["is_open"] == true)
+}
+
+fn plural(runs: &Value) -> String {
+    if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
+}
+
+/// An end near no change does not read as no change.
+fn percent(ratio: f64) -> String {
+    match (ratio - 1.0) * 100.0 {
+        small if small.abs() < 0.05 => format!("{small:+.4} %"),
+        percent => format!("{percent:+.1} %"),
     }
 }
 
@@ -114,11 +153,6 @@ fn found(runs: usize, untested: &Value, standing: &str) -> String {
 impl ChangeView {
     fn of(change: &Value) -> Self {
         let size = |name: &str| change[name].as_f64();
-        // An end near no change does not read as no change.
-        let percent = |ratio: f64| match (ratio - 1.0) * 100.0 {
-            small if small.abs() < 0.05 => format!("{small:+.4} %"),
-            percent => format!("{percent:+.1} %"),
-        };
         let text = match (size("ratio"), size("low"), size("high")) {
             (Some(ratio), Some(low), Some(high)) => {
                 format!("{} (95 %: {} to {})", percent(ratio), percent(low), percent(high))
@@ -228,5 +262,20 @@ mod tests {
             "{}",
             page(2)
         );
+    }
+
+    #[test]
+    fn drifts_and_newest_runs_that_lie_apart_are_told() {
+        let runs = [json!({"run": "a"}), json!({"run": "b"}), json!({"run": "c"})];
+        let of = |drifts: Value, excursions: Value| {
+            standing(&json!({"points": runs, "changes": [], "drifts": drifts, "excursions": excursions}))
+        };
+        assert_eq!(of(json!([]), json!([])), ", no change");
+        let drift = |last: &str| json!([{"run": "a", "at": "1 May", "last_run": last, "last_at": "9 May", "ratio": 1.18, "is_better": false}]);
+        assert_eq!(of(drift("c"), json!([])), ", drifts by +18.0 % (worse) since 1 May");
+        assert_eq!(of(drift("b"), json!([])), ", drifted by +18.0 % (worse) from 1 May to 9 May");
+        let apart = |is_open: bool| json!([{"runs": 4, "ratio": 1.3, "is_open": is_open}]);
+        assert_eq!(of(json!([]), apart(true)), ", the newest 4 runs lie apart by +30.0 %: run it again");
+        assert_eq!(of(json!([]), apart(false)), ", no change");
     }
 }

@@ -49,6 +49,7 @@ fn needed(log_ratios: &[f64], pilot: &Comparison, fit: u32) -> u32 {
         let truth = Truth {
             mean: mean.abs(),
             sd,
+            df_of_a_block: 1.0,
             open: 0.0,
             edge,
             alpha: rules.alpha,

@@ -148,6 +148,23 @@ mod tests {
         (0..series).filter(is_one).count() as f64 / series as f64
     }
 
+    /// Of drifts large enough that nearly all are found: the interval of one that is just found is biased.
+    #[test]
+    fn the_interval_of_a_drift_holds_the_true_one() {
+        let series = std::env::var("BAKEOFF_SIMULATE").ok().and_then(|n| n.parse().ok()).unwrap_or(300_u64);
+        for (n, ar1, by) in [(60, 0.0, 5.0), (60, 0.5, 12.0), (100, 0.5, 10.0), (100, 0.8, 20.0)] {
+            let slope = by / (n - 1) as f64;
+            let line = |seed| drift(&noise(seed, (n, ar1), slope), (0.05, 0.0), seed);
+            let found: Vec<Line> = (0..series).filter_map(line).collect();
+            let holds = found.iter().filter(|l| l.interval.0 <= by && by <= l.interval.1).count();
+            let rate = holds as f64 / found.len() as f64;
+            println!("{n} values, memory {ar1}: {:.1} % of {} intervals hold", 100.0 * rate, found.len());
+            assert!(found.len() as u64 > series * 9 / 10, "{} found", found.len());
+            let allowed = 0.9 - 2.0 * (0.9 * 0.1 / series as f64).sqrt();
+            assert!(rate >= allowed, "{n} values, memory {ar1}: {rate}");
+        }
+    }
+
     /// `BAKEOFF_SIMULATE=SERIES` repeats what `docs/validation.md` prints.
     #[test]
     fn noise_of_any_memory_has_a_drift_at_most_as_often_as_promised() {

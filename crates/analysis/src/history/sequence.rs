@@ -44,7 +44,8 @@ impl Sense {
             && from_the_end
                 .next()
                 .is_some_and(|of| WORK.split_whitespace().chain(AMOUNTS).any(|word| word == of));
-        let is_rate = is_amount_s || ends(&["_per_s", "_per_second", "/s"]);
+        let is_per_s = ends(&["_per_s", "_per_second", "/s"]);
+        let is_rate = is_amount_s || is_per_s;
         // More of a work a second is better; of another thing, the name does not say.
         let is_work = is_rate && (is_amount_s || has(WORK));
         let is_more = is_work || has("throughput bandwidth speed capacity qps rps tps iops ops score");
@@ -53,9 +54,10 @@ impl Sense {
             return Self::More;
         }
         let is_spare = has("free available saved fixed uptime mtbf");
+        // `latency_reads_s` may be seconds or reads a second: the name contradicts itself.
         let is_cost =
-            has("latency duration elapsed time memory rss size cost allocs allocations") && !is_rate;
-        let is_less = is_cost || has(FAULTS);
+            has("latency duration elapsed time memory rss size cost allocs allocations") && !is_per_s;
+        let is_less = is_cost || has("stddev stdev deviation variance jitter") || has(FAULTS);
         match (is_more || is_spare, is_less) {
             (true, false) => Self::More,
             (false, true) => Self::Less,

@@ -47,6 +47,11 @@ impl History {
     pub fn is_open(&self, excursion: &Excursion) -> bool {
         excursion.until == self.points.len()
     }
+
+    /// Whether the drift lasts to the newest value: no break or change ended it.
+    pub fn goes_on(&self, drift: &Drift) -> bool {
+        drift.until == self.points.len()
+    }
 }
 
 /// A change of the machine between two values.

@@ -409,6 +409,11 @@ fn more_errors_are_never_better() {
         ("time_to_insert_rows_s", Sense::Less),
         ("inserted_rows_s", Sense::More),
         ("capacity_bytes", Sense::More),
+        ("latency_reads_s", Sense::Unknown),
+        ("duration_inserts_s", Sense::Unknown),
+        ("time_requests_s", Sense::Unknown),
+        ("throughput_stddev", Sense::Unknown),
+        ("latency_stddev", Sense::Less),
     ];
     for (name, expected) in sense {
         assert_eq!(Sense::of(name), expected, "{name}");

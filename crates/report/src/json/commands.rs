@@ -116,6 +116,10 @@ pub(super) fn with_estimate(object: Object, metric: Metric, of: &Maybe<Estimate>
         Some(neighbors) => object.with("correlation_of_neighbors", neighbors),
         None => object,
     };
+    let object = match of.as_ref().ok().and_then(|e| e.unclear) {
+        Some(unclear) => object.with("unclear_correlation_of_neighbors", unclear),
+        None => object,
+    };
     object
         .maybe("ratio", ratio(|e| e.ratio))
         .maybe("low", ratio(|e| e.low))

@@ -256,13 +256,21 @@ pub(crate) fn remarks(header: &RunHeader, comparison: &Comparison, results: &Res
     told
 }
 
-/// A remark if the ratio of a pair changes over the rounds.
+/// A remark if the ratio of a pair changes over the rounds, or may do so.
 fn changing(pair: &CommandPair, pairs: usize) -> Option<String> {
-    let neighbors = pair.estimate.as_ref().ok()?.neighbors?;
+    let estimate = pair.estimate.as_ref().ok()?;
     let (a, b) = (Comparison::letter(pair.a), Comparison::letter(pair.b));
     let of = if pairs > 1 { format!("{a} against {b}: the") } else { "The".to_owned() };
+    if let Some(neighbors) = estimate.neighbors {
+        return Some(format!(
+            "{of} ratio changes during the comparison (correlation of neighbors {neighbors:.2}). The interval allows for that."
+        ));
+    }
+    let unclear = estimate.unclear?;
     Some(format!(
-        "{of} ratio changes during the comparison (correlation of neighbors {neighbors:.2}). The interval allows for that."
+        "{of} ratio may change during the comparison: the correlation of neighbors is {unclear:.2}, which {} rounds \
+         do not show clearly. If it does change, the interval is too narrow; 40 rounds show it.",
+        estimate.blocks
     ))
 }
 
@@ -342,6 +350,9 @@ mod tests {
         assert_eq!(told(&slower, 2), Some(format!("B against A: the {expected}")));
         let steady: Vec<f64> = (0..40).map(|i| 0.01 * f64::from(i % 5)).collect();
         assert_eq!(told(&steady, 1), None);
+        let few = [0.0, 0.1, 0.1, 0.0, 0.0, 0.1, 0.2, 0.2, 0.1, 0.2, 0.2, 0.1, 0.1, 0.2];
+        let said = told(&few, 1).expect("a remark");
+        assert!(said.contains("may change") && said.contains("14 rounds do not show"), "{said}");
     }
 
     #[test]

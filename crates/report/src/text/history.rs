@@ -125,8 +125,8 @@ fn overview(histories: &[History]) -> Table {
         let last = match history.changes.last() {
             Some(change) => (size_of_change(key, change), tint(history, change)),
             None if history.untested == history.points.len() => ("too few runs".to_owned(), Tint::Doubt),
-            None if !history.drifts.is_empty() => drift_cell(history),
             None if newest_apart(history).is_some() => ("newest runs apart".to_owned(), Tint::Doubt),
+            None if !history.drifts.is_empty() => drift_cell(history),
             None if !history.excursions.is_empty() => ("an excursion".to_owned(), Tint::Doubt),
             None => ("none".to_owned(), Tint::Quiet),
         };
@@ -142,10 +142,15 @@ fn overview(histories: &[History]) -> Table {
     table
 }
 
-/// `drifts +18 %`: the last one.
+/// `drifts +18 %`, or `drifted` before a break: the last one.
 fn drift_cell(history: &History) -> (String, Tint) {
-    let size = history.drifts.last().map_or(String::new(), |found| size_of_drift(&history.key, found));
-    (format!("drifts {size}"), Tint::Doubt)
+    let cell =
+        |found: &Drift| format!("{} {}", drifts_word(history, found), size_of_drift(&history.key, found));
+    (history.drifts.last().map_or(String::new(), cell), Tint::Doubt)
+}
+
+fn drifts_word(history: &History, found: &Drift) -> &'static str {
+    if history.goes_on(found) { "drifts" } else { "drifted" }
 }
 
 fn one(
@@ -425,21 +430,24 @@ pub(crate) fn history_answer(histories: &[History], none: &str, name: &dyn Fn(Ru
 }
 
 /// `p99 drifts: 1.00 ms -> 1.18 ms, +18 % (worse) over the span; no single step stands out`; of several, the
-/// last one, and the number of others.
+/// last one that goes on, and the number of others.
 fn drifts_answer(histories: &[History]) -> Option<String> {
     let all = || histories.iter().flat_map(|h| h.drifts.iter().map(move |d| (h, d)));
-    let (history, found) = all().max_by_key(|(h, d)| h.points[d.until - 1].at_unix_ns)?;
+    let (history, found) = all().max_by_key(|(h, d)| (h.goes_on(d), h.points[d.until - 1].at_unix_ns))?;
     let others = match all().count() - 1 {
         0 => String::new(),
         others => format!("; {}", plural(others, "more drift")),
     };
     let at = history.condition().map_or(String::new(), |condition| format!(" at {condition}"));
     let size = drift_size(history, found);
+    let date = |index: usize| date_time(history.points[index].at_unix_ns);
     let since = match found.from {
+        from if !history.goes_on(found) => format!("from {} to {}", date(from), date(found.until - 1)),
         0 => "over the span".to_owned(),
-        from => format!("since {}", date_time(history.points[from].at_unix_ns)),
+        from => format!("since {}", date(from)),
     };
-    Some(format!("{}{at} drifts: {size} {since}; no single step stands out{others}", history.key.metric))
+    let (metric, drifts) = (&history.key.metric, drifts_word(history, found));
+    Some(format!("{metric}{at} {drifts}: {size} {since}; no single step stands out{others}"))
 }
 
 #[cfg(test)]
@@ -499,6 +507,12 @@ mod tests {
         assert_eq!(told(&[rises.clone()]), expected);
         let two = [rises.clone(), rises.clone()];
         assert_eq!(told(&two), format!("{expected}; 1 more drift"));
+        // A break ended the drift: the newest runs are level.
+        let mut ended = rises.clone();
+        ended.drifts[0].until = 30;
+        let said = told(&[ended.clone()]);
+        assert!(said.contains("drifted: 100.0 -> 117.7, +18 % (worse) from 1970-01-01"), "{said}");
+        assert!(told(&[ended, rises.clone()]).starts_with(expected), "the one that goes on first");
         let mut text = Vec::new();
         history(&mut text, &two, &[], (0.05, "none"), &|_| "a".to_owned(), Style::PIPE).expect("memory");
         let text = String::from_utf8(text).expect("text");

@@ -78,13 +78,18 @@ fn beyond(history: &History, (low, high): (f64, f64)) -> Option<String> {
     Some(format!("{} beyond the chart: {which}{value} on {date}", plural(all.len(), "value")))
 }
 
+/// Number of values below which none is an outlier.
+const FEW: usize = 5;
+
 /// Ends of the axis: of all values but outliers, which stand at its edge.
 fn ends(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
-    let (near, far) = (sorted[n / 50], sorted[n - 1 - n / 50]);
-    let reach = (far - near) / 2.0;
+    // One value in twenty may be an outlier: more of them are a level of the series.
+    let outliers = if n < FEW { 0 } else { (n / 20).max(1) };
+    let (near, far) = (sorted[outliers], sorted[n - 1 - outliers]);
+    let reach = far - near;
     let (low, high) = (sorted[0].max(near - reach), sorted[n - 1].min(far + reach));
     if high > low {
         (low, high)
@@ -104,5 +109,12 @@ mod tests {
         let (low, high) = ends(&values);
         assert!(low <= 10.0 && high < 20.0, "{low} {high}");
         assert_eq!(ends(&[5.0, 5.0]), (4.75, 5.25));
+        let mut few: Vec<f64> = values[..40].to_vec();
+        assert!(ends(&few).1 < 20.0, "{:?}", ends(&few));
+        few.push(1e9);
+        assert!(ends(&few).1 < 20.0, "{:?}", ends(&few));
+        // Two levels are no outliers.
+        let levels: Vec<f64> = (0..40).map(|i| if i < 36 { 10.0 } else { 20.0 }).collect();
+        assert_eq!(ends(&levels), (10.0, 20.0));
     }
 }
