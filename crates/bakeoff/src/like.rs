@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::cli::{Cli, is_given};
 use crate::exit::{EndsWith as _, Exit};
-use crate::text_file;
+use crate::{script_options, text_file};
 
 /// Longest text of command lines that is read from standard input.
 const LINES_BYTES_MAX: u64 = 8 << 20;
@@ -109,8 +109,12 @@ fn asked(words: &[String]) -> Option<Asked> {
 fn merged(asked: &Asked, translation: &Translation) -> anyhow::Result<Vec<String>> {
     let mut command = Cli::command().ignore_errors(true);
     let verb = translation.words.first().map(text_of).transpose()?.unwrap_or_default();
-    let given: Vec<String> =
-        asked.before.iter().cloned().chain([verb.clone()]).chain(asked.beside.iter().cloned()).collect();
+    // The options of a script are not ours, and would end the reading.
+    let beside = match script_of(translation) {
+        Some(file) => script_options::without(&asked.beside, file),
+        None => asked.beside.clone(),
+    };
+    let given: Vec<String> = asked.before.iter().cloned().chain([verb.clone()]).chain(beside).collect();
     let matches = command.try_get_matches_from_mut(given).ok();
     let matches = matches.as_ref().and_then(|matches| matches.subcommand()).map(|(_, matches)| matches);
     let subcommand = command.find_subcommand(&verb);
@@ -132,6 +136,16 @@ fn merged(asked: &Asked, translation: &Translation) -> anyhow::Result<Vec<String
     }
     words.extend(asked.beside.iter().cloned());
     Ok(words)
+}
+
+/// The script in Lua that a translation runs.
+fn script_of(translation: &Translation) -> Option<&str> {
+    let mut words = translation.words.iter();
+    words.find(|word| matches!(word, Word::Plain(text) if text == "--script"))?;
+    match words.next()? {
+        Word::Plain(file) => Some(file),
+        _ => None,
+    }
 }
 
 /// Whether the option has a value in the next word.
@@ -238,6 +252,8 @@ fn document(line: &str, translation: &Translation) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Command lines of documentation and issues, each after a line with its source.
@@ -280,6 +296,18 @@ mod tests {
         ] {
             assert_eq!(asked(&words(other)), None, "{other}");
         }
+    }
+
+    #[cfg(feature = "lua")]
+    #[test]
+    fn words_after_an_option_of_a_script_replace_too() {
+        if !Path::new("/usr/share/sysbench/select_random_points.lua").exists() {
+            println!("skipped: sysbench is not installed");
+            return;
+        }
+        let line = "sysbench select_random_points --threads=4 --table-size=100 run";
+        let merged = merged_with(line, "--table-size|5000|--threads|8");
+        assert!(merged.matches("--threads|").count() == 1 && merged.contains("--threads|8"), "{merged}");
     }
 
     #[test]
@@ -329,8 +357,9 @@ mod tests {
             for word in &translation.words {
                 words.push(if reads_a_file(word) { "body".to_owned() } else { text_of(word).unwrap() });
             }
-            // The files of scripts are not here, and scripts in Lua declare options.
-            if words.iter().any(|word| word.contains(".lua")) {
+            // Scripts in Lua declare options. Those of sysbench are here if it is installed.
+            let is_absent = |word: &String| word.ends_with(".lua") && !Path::new(word).exists();
+            if words.iter().any(is_absent) {
                 continue;
             }
             for word in &mut words {

@@ -133,6 +133,25 @@ pub(crate) fn take(
     Ok((before.iter().cloned().chain(rest).collect(), options))
 }
 
+/// Words of a command line without the options of a script; as they are if it cannot be read.
+#[cfg(feature = "lua")]
+pub(crate) fn without(words: &[String], file: &str) -> Vec<String> {
+    let ours = || {
+        let text = script_file::script(file).ok()?.text;
+        let declarations = load::declarations(file, &text, Some("run")).ok()?;
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let (ours, _) = split(&words, &declarations).ok()?;
+        ours.into_iter().map(|word| word.into_string().ok()).collect()
+    };
+    ours().unwrap_or_else(|| words.to_vec())
+}
+
+/// Without Lua, no option is a script's.
+#[cfg(not(feature = "lua"))]
+pub(crate) fn without(words: &[String], _: &str) -> Vec<String> {
+    words.to_vec()
+}
+
 /// Without Lua, no option is a script's.
 ///
 /// # Errors

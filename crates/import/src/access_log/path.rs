@@ -44,8 +44,8 @@ pub(super) fn clean(path: &mut Vec<u8>) -> Result<(), Reason> {
 
 /// Replaces values that look like credentials; their number.
 pub(super) fn hide_secrets(path: &mut Vec<u8>) -> u64 {
-    // Most paths have neither parameters nor a token.
-    if !path.iter().any(|b| matches!(b, b'=' | b'%')) && !path.windows(3).any(|w| w == b"eyJ") {
+    // Most paths have neither parameters nor a login nor a token.
+    if !path.iter().any(|b| matches!(b, b'=' | b'%' | b'@')) && !path.windows(3).any(|w| w == b"eyJ") {
         return 0;
     }
     hide(path, DECODED_MAX)
@@ -63,6 +63,13 @@ fn hide(path: &mut Vec<u8>, decodes: u32) -> u64 {
     // The bytes before the part.
     let mut before = &path[..0];
     loop {
+        if before.ends_with(b"//")
+            && let Some(length) = login(rest)
+        {
+            out.extend_from_slice(HIDDEN);
+            hidden += 1;
+            rest = &rest[length..];
+        }
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'&' | b';')).unwrap_or(rest.len());
         let (part, after) = (&rest[..end], &rest[end..]);
         let value_from = part.iter().position(|b| *b == b'=').map_or(0, |at| at + 1);
@@ -80,7 +87,6 @@ fn hide(path: &mut Vec<u8>, decodes: u32) -> u64 {
             rest = &rest[value_from + value.len()..];
         } else {
             let is_hidden = has_token(value)
-                || is_login(before, part)
                 || decodes > 0 && part.contains(&b'%') && hide(&mut decoded(part), decodes - 1) > 0;
             out.extend_from_slice(&part[..value_from]);
             out.extend_from_slice(if is_hidden { HIDDEN } else { value });
@@ -139,9 +145,14 @@ fn has_token(text: &[u8]) -> bool {
     is_token(text) || text.split(|b| matches!(b, b' ' | b'+' | b':' | b',')).any(is_token)
 }
 
-/// Whether a part begins with the login of a URL: `ann:geheim@host`, after `//`.
-fn is_login(before: &[u8], part: &[u8]) -> bool {
-    before.ends_with(b"//") && part.contains(&b'@')
+/// Length of the host with a login with which the text after `//` begins: `ann:geheim@host`. A password may
+/// contain what separates parts elsewhere.
+fn login(text: &[u8]) -> Option<usize> {
+    let host = &text[..text.iter().position(|b| *b == b'/').unwrap_or(text.len())];
+    let user = &host[..host.iter().rposition(|b| *b == b'@')?];
+    let separator = user.iter().position(|b| matches!(b, b'?' | b'&' | b';' | b'='));
+    let is_login = separator.is_none_or(|at| user[..at].contains(&b':'));
+    is_login.then_some(host.len())
 }
 
 /// A name with `%XX` decoded: `pass%77ord` is `password`.
@@ -205,6 +216,12 @@ mod tests {
             ("/a?next=%25252Fb%25253Ftoken%25253Dgeheim&x=1", "/a?next=***&x=1"),
             // A login in a URL, and a token after a word.
             ("/hook?repo=https://ann:ghp_abc@git.example/x", "/hook?repo=https://***/x"),
+            ("/proxy/https://ann:ghp_abc@git.example/x", "/proxy/https://***/x"),
+            ("/hook?repo=https://ann:p;w@h/x&y=1", "/hook?repo=https://***/x&y=1"),
+            ("/hook?repo=https://ann:ge=heim@h", "/hook?repo=https://***"),
+            ("/hook?repo=https://ann:ge?he&im@h/x", "/hook?repo=https://***/x"),
+            ("/hook?repo=https://h&mail=ann@example.org", "/hook?repo=https://h&mail=ann@example.org"),
+            ("/@ann/x", "/@ann/x"),
             ("/hook?repo=https%3A%2F%2Fann%3Aghp_abc%40git.example%2Fx", "/hook?repo=***"),
             ("/a?h=Bearer%20eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?h=***"),
             ("/a?h=Bearer+eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "/a?h=***"),

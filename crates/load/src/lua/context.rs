@@ -83,10 +83,11 @@ pub(crate) struct Counters {
     writes: AtomicU64,
     errors: AtomicU64,
     reconnects: AtomicU64,
-    /// Rows of bulk inserts, those of them that were sent, and those that waited when the thread ended.
+    /// Rows of bulk inserts, those of them that no server has taken, and those when the thread's events were
+    /// over.
     rows: AtomicU64,
-    rows_sent: AtomicU64,
-    rows_late: AtomicU64,
+    rows_waiting: AtomicU64,
+    rows_late: OnceLock<u64>,
     before_events: OnceLock<Counts>,
     is_in_event: AtomicBool,
 }
@@ -99,20 +100,23 @@ pub(crate) struct Counts {
     pub(crate) writes: u64,
     pub(crate) errors: u64,
     pub(crate) reconnects: u64,
-    /// Rows of bulk inserts, and those of them that waited when their thread ended.
+    /// Rows of bulk inserts, and those of them that no server had taken, at most until the end of the events.
     pub(crate) rows: u64,
-    pub(crate) rows_late: u64,
+    pub(crate) rows_waiting: u64,
 }
 
 impl Counters {
     /// Counts a row of a bulk insert.
     pub(crate) fn add_row(&self) {
-        self.rows.store(self.rows.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        for of in [&self.rows, &self.rows_waiting] {
+            of.store(of.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
     }
 
-    /// Counts all rows so far as sent, or as dropped.
-    pub(crate) fn rows_are_sent(&self) {
-        self.rows_sent.store(self.rows.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Counts rows of one connection as sent.
+    pub(crate) fn rows_are_sent(&self, rows: u64) {
+        let waiting = self.rows_waiting.load(Ordering::Relaxed);
+        self.rows_waiting.store(waiting - rows, Ordering::Relaxed);
     }
 
     pub(crate) fn note(&self, counter: Counter) {
@@ -128,8 +132,7 @@ impl Counters {
 
     /// Counts the rows that wait as late: the thread's events are over.
     pub(crate) fn events_are_over(&self) {
-        let waiting = self.rows.load(Ordering::Relaxed) - self.rows_sent.load(Ordering::Relaxed);
-        self.rows_late.store(waiting, Ordering::Relaxed);
+        self.rows_late.get_or_init(|| self.rows_waiting.load(Ordering::Relaxed));
     }
 
     /// Begins an event. Keeps the counts before the first one: those of `thread_init`.
@@ -160,7 +163,7 @@ impl Counters {
         counts.errors += before.errors;
         counts.reconnects += before.reconnects;
         counts.rows += before.rows;
-        counts.rows_late += before.rows_late;
+        counts.rows_waiting += before.rows_waiting;
     }
 
     pub(crate) fn add_to(&self, counts: &mut Counts) {
@@ -170,7 +173,8 @@ impl Counters {
         counts.errors += self.errors.load(Ordering::Relaxed);
         counts.reconnects += self.reconnects.load(Ordering::Relaxed);
         counts.rows += self.rows.load(Ordering::Relaxed);
-        counts.rows_late += self.rows_late.load(Ordering::Relaxed);
+        let waiting = || self.rows_waiting.load(Ordering::Relaxed);
+        counts.rows_waiting += self.rows_late.get().copied().unwrap_or_else(waiting);
     }
 }
 

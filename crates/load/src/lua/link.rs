@@ -94,6 +94,8 @@ struct Bulk {
     /// Length of the text before the rows; 0 if none is begun.
     head: usize,
     operation: usize,
+    /// Rows after the head.
+    rows: u64,
 }
 
 impl Bulk {
@@ -103,7 +105,7 @@ impl Bulk {
 
     fn end(&mut self) {
         self.sql.clear();
-        self.head = 0;
+        (self.head, self.rows) = (0, 0);
     }
 }
 
@@ -355,8 +357,9 @@ impl Link {
         if !self.begins(context) {
             return false;
         }
-        let Bulk { sql: text, head, operation } = &mut self.bulk;
-        text.clear();
+        // Rows that wait are dropped: they stay counted as not sent.
+        self.bulk.end();
+        let Bulk { sql: text, head, operation, .. } = &mut self.bulk;
         text.extend_from_slice(sql);
         text.push(b' ');
         (*head, *operation) = (text.len(), operation_of(beginning(sql)));
@@ -381,6 +384,7 @@ impl Link {
         }
         self.bulk.sql.extend_from_slice(row);
         if !context.is_dry {
+            self.bulk.rows += 1;
             context.counters.add_row();
         }
         // The first row shows whether the table exists.
@@ -410,7 +414,7 @@ impl Link {
         self.answered(context, outcome, operation);
         if !context.is_dry && (self.error == NONE || self.error == FATAL && !self.is_lost) {
             self.bulk.sql.truncate(self.bulk.head);
-            context.counters.rows_are_sent();
+            context.counters.rows_are_sent(std::mem::take(&mut self.bulk.rows));
         }
         self.error == NONE
     }

@@ -129,9 +129,10 @@ impl Program {
         server: Option<Arc<dyn Server>>,
     ) -> Self {
         let file = settings.scripts.files.first().expect("a load of a script has one");
-        let is_off =
-            |(name, value): &(String, String)| name.replace('_', "-") == "db-ps-mode" && value == "disable";
-        let is_prepared = settings.oltp.prepared && !settings.scripts.defines.iter().any(is_off);
+        // The last one counts.
+        let is_mode = |(name, _): &&(String, String)| name.replace('_', "-") == "db-ps-mode";
+        let mode = settings.scripts.defines.iter().rev().find(is_mode);
+        let is_prepared = settings.oltp.prepared && mode.is_none_or(|(_, value)| value != "disable");
         Self {
             name: file.name.clone(),
             text: without_shebang(&file.text),

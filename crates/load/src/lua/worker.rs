@@ -131,7 +131,11 @@ fn restart(program: &Program, state: &mut State, text: String, is_over: &mut boo
         Ok(()) => Failure::new(FailureClass::Transient, text),
         Err(ScriptError::Sql(failure)) => {
             state.calls.roll_back();
-            failure
+            // The event must not begin again without what its hook does.
+            match failure.class {
+                FailureClass::Transient => Failure::new(FailureClass::Application, failure.text),
+                _ => failure,
+            }
         }
         Err(error) => {
             *is_over = true;

@@ -219,7 +219,7 @@ pub(super) fn translate(said: &Said, draft: &mut Draft) -> Result<(), LikeError>
                 statements::put(&given, draft, name, is_old);
             }
         }
-        Test::Script(_) => of_script(&given, draft),
+        Test::Script(path) => of_script(&given, draft, path.starts_with(FOLDER)),
     }
     Ok(())
 }
@@ -267,9 +267,10 @@ fn known<'a>(test: &'a str, draft: &mut Draft) -> Result<Test<'a>, LikeError> {
             "`bakeoff scale -- COMMAND` runs copies of any command and finds how many saturate the machine",
         )),
         "fileio" if is_alone => Err(not_a_load("`bakeoff dder` reads a file with blocks of every size")),
-        "bulk_insert" | "select_random_points" | "select_random_ranges" if is_alone => {
+        "bulk_insert" | "select_random_points" | "select_random_ranges" if is_alone || is_old => {
             let path = format!("{FOLDER}{name}.lua");
-            draft.differs(test, &format!("bakeoff runs sysbench's own script, {path}"));
+            // The scripts of versions before 1.0 use functions that no longer exist.
+            draft.differs(test, &format!("bakeoff runs the script of sysbench 1.0, {path}"));
             Ok(Test::Script(path.into()))
         }
         _ if is_alone => Ok(Test::Script(format!("{name}.lua").into())),
@@ -542,17 +543,25 @@ fn ranges(given: &Given<'_>, draft: &mut Draft) {
 }
 
 /// Passes the options that the load does not have to the script.
-fn of_script(given: &Given<'_>, draft: &mut Draft) {
+///
+/// - `is_of_1`: whether the script is one of sysbench 1.0, of which options have new names.
+fn of_script(given: &Given<'_>, draft: &mut Draft, is_of_1: bool) {
     for item in given.items() {
         match item {
             Item::Unknown(written) => match written.strip_prefix("--") {
                 Some(text) => draft.script_option(text),
                 None => draft.missing(written, "bakeoff does not know this option"),
             },
-            Item::Option { name, written, .. }
+            Item::Option { name, written, value }
                 if names(Use::Data).contains(name) || names(Use::Report).contains(name) =>
             {
-                draft.script_option(written.trim_start_matches('-'));
+                let written = written.trim_start_matches('-');
+                let is_old = !written.replace('-', "_").starts_with(name);
+                if is_of_1 && is_old {
+                    draft.script_option(&format!("{}={value}", name.replace('_', "-")));
+                } else {
+                    draft.script_option(written);
+                }
             }
             _ => {}
         }

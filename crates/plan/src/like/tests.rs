@@ -345,12 +345,16 @@ fn tests_that_read_random_rows_by_thread_are_sysbenchs_own_scripts() {
     for name in ["select_random_points", "select_random_ranges"] {
         for (test, script) in [
             (name.to_owned(), format!("/usr/share/sysbench/{name}.lua")),
-            (format!("tests/db/{name}.lua"), format!("tests/db/{name}.lua")),
+            (format!("tests/db/{name}.lua"), format!("/usr/share/sysbench/{name}.lua")),
         ] {
             let typed = translate(&format!("sysbench {test} --threads=4 run")).unwrap().typed();
             assert!(typed.contains(&format!("--script {script} ")), "{typed}");
         }
     }
+    let old = "sysbench --test=tests/db/select_random_points.lua --oltp-table-size=1000 --num-threads=8 \
+               --max-time=60 run";
+    let typed = translate(old).unwrap().typed();
+    assert!(typed.contains(" --table-size=1000") && !typed.contains("--oltp-"), "{typed}");
     let typed = translate("sysbench oltp_read_only --tables=4 run").unwrap().typed();
     assert!(typed.contains(" --tables 4"), "{typed}");
 }
