@@ -234,7 +234,10 @@ pub(crate) fn cells(bakeoff: &Bakeoff, alpha: f64) -> Vec<Cell> {
     let of = |levels: &Levels, metric: Metric| {
         Cell::of(levels.clone(), metric, seen.get(levels).unwrap_or(&none), alpha)
     };
-    Metric::OF_LOADS.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
+    let judge = &bakeoff.judge;
+    let is_named = |m: &Metric| judge.metrics.contains(m) || judge.gates.iter().any(|gate| gate.metric == *m);
+    let metrics = Metric::OF_LOADS.into_iter().chain(Metric::ON_REQUEST.into_iter().filter(is_named));
+    metrics.flat_map(|metric| all.iter().map(move |levels| of(levels, metric))).collect()
 }
 
 /// Combinations of these factors' levels that the design has, in the plan's order: the last factor varies

@@ -34,6 +34,7 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     let value = match metric {
         Metric::Throughput => Value::exact(load.achieved_per_s),
         Metric::P99 => p99(load)?,
+        Metric::P999 => p999(load)?,
         Metric::CpuPerEvent => cpu_per_event(run, load)?,
         Metric::LockCpu => resources::lock_cpu(run)?,
         Metric::IoPerEvent => {
@@ -173,6 +174,17 @@ fn p99(load: &LoadRecord) -> Maybe<Value> {
     p99_of(latency, without_latency)
 }
 
+/// The p99.9, which a run may publish although the generator made most of it: then it says nothing about the
+/// server.
+fn p999(load: &LoadRecord) -> Maybe<Value> {
+    let (latency, without_latency) = latencies(load);
+    let value = quantile_of(latency, without_latency, (Metric::P999, 999, 1_000))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in nanoseconds")]
+    let is_made = load.response.is_ok() && load.is_generator_made(0.999, (value.low * 1e9) as u64);
+    let made = || Missing::because("more than half of the p99.9 may be the lateness of the generator");
+    Ok(Value { unjudged: value.unjudged.or(is_made.then(made)), ..value })
+}
+
 /// Response times, in a closed loop service times, and the number of events that were due and have none.
 ///
 /// Lower bounds are those of unfinished events and of failed ones that timed out.
@@ -183,13 +195,24 @@ pub(crate) fn latencies(load: &LoadRecord) -> (&CensoredHistogram, u64) {
 }
 
 pub(crate) fn p99_of(latency: &CensoredHistogram, without_latency: u64) -> Maybe<Value> {
+    quantile_of(latency, without_latency, (Metric::P99, 99, 100))
+}
+
+/// - `without_latency`: number of events that were due and have no latency.
+/// - `(metric, part, whole)`: a share of the events has at most the value.
+fn quantile_of(
+    latency: &CensoredHistogram,
+    without_latency: u64,
+    (metric, part, whole): (Metric, u64, u64),
+) -> Maybe<Value> {
     let events = latency.known.count() + latency.at_least.count() + without_latency;
-    let rank = (events * 99).div_ceil(100);
+    let rank = (events * part).div_ceil(whole);
     let low = latency.merged().bucket_of_rank(rank.saturating_sub(without_latency).max(1));
     let Some((low_ns, _)) = low else { return Err(Missing::because("no latency was recorded")) };
     let high = latency.known.bucket_of_rank(rank);
-    let needed = Metric::P99.events_min();
-    let too_few = || Missing::because(format!("p99 needs {needed} events per trial, a trial had {events}"));
+    let (word, needed) = (metric.word(), metric.events_min());
+    let too_few =
+        || Missing::because(format!("{word} needs {needed} events per trial, a trial had {events}"));
     Ok(Value {
         low: low_ns.max(1) as f64 * 1e-9,
         high: high.map_or(f64::INFINITY, |(_, high_ns)| high_ns.max(1) as f64 * 1e-9),
@@ -240,6 +263,13 @@ mod tests {
         near(low, 19_700.0);
         near(high, 19_800.0);
         assert!(ends_us(19_700, 0, 300).1.is_infinite());
+    }
+
+    #[test]
+    fn a_p999_needs_ten_times_the_events() {
+        let of = |events| quantile_of(&latency(events, 0), 0, (Metric::P999, 999, 1_000)).unwrap();
+        near(of(1_000_000).low * 1e6, 999_000.0);
+        assert!(of(99_999).unjudged.is_some() && of(100_000).unjudged.is_none());
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Plan {
     fn judged_metric(&self, metric: Metric) -> JudgedMetric {
         let feasibility = match metric {
             Metric::Throughput => Feasibility::Yes,
-            Metric::P99 => self.events_feasibility(metric),
+            Metric::P99 | Metric::P999 => self.events_feasibility(metric),
             Metric::CpuPerEvent => self.cpu_feasibility(),
             Metric::LockCpu => self.instrument_feasibility("locks"),
             Metric::EnergyPerEvent => self.instrument_feasibility("power"),

@@ -9,6 +9,8 @@ pub enum Metric {
     Throughput,
     /// 99th percentile of response time; of service time in a closed loop.
     P99,
+    /// 99.9th percentile of the same times.
+    P999,
     /// CPU time of the server's own tasks per completed event.
     CpuPerEvent,
     /// Share of the time of all CPUs that tasks spun for locks of the kernel.
@@ -28,6 +30,7 @@ pub enum Metric {
 words!(Metric {
     Throughput = "throughput",
     P99 = "p99",
+    P999 = "p99.9",
     CpuPerEvent = "cpu-per-event",
     LockCpu = "lock-cpu",
     IoPerEvent = "io-per-event",
@@ -59,14 +62,31 @@ impl Metric {
         Self::MemoryGrowth,
         Self::EnergyPerEvent,
     ];
+    /// Metrics of a load that only a plan or a gate which names them has: their values need more events than
+    /// most trials have.
+    pub const ON_REQUEST: [Self; 1] = [Self::P999];
     /// Metrics of a command that ran as a whole.
     pub const OF_COMMANDS: [Self; 2] = [Self::Time, Self::Cpu];
     /// Metrics that a plan judges if it names none, as far as its phases are long enough.
     pub const DEFAULT: [Self; 3] = [Self::Throughput, Self::P99, Self::CpuPerEvent];
 
+    /// Metrics that a plan may judge, and a gate may limit.
+    pub fn of_plans() -> impl Iterator<Item = Self> {
+        Self::OF_LOADS.into_iter().chain(Self::ON_REQUEST)
+    }
+
     /// Metric of a load by its word.
     pub fn of_load(word: &str) -> Option<Self> {
-        Self::OF_LOADS.into_iter().find(|metric| metric.word() == word)
+        Self::of_plans().find(|metric| metric.word() == word)
+    }
+
+    /// Quantile of the response time, of the metrics that are one.
+    pub fn quantile(self) -> Option<f64> {
+        match self {
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            _ => None,
+        }
     }
 
     /// Whether a higher value is better.
@@ -86,7 +106,7 @@ impl Metric {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Throughput => "1/s",
-            Self::P99 | Self::CpuPerEvent | Self::Time | Self::Cpu => "s",
+            Self::P99 | Self::P999 | Self::CpuPerEvent | Self::Time | Self::Cpu => "s",
             Self::LockCpu | Self::MemoryGrowth => "1 + share",
             Self::IoPerEvent => "bytes",
             Self::EnergyPerEvent => "J",
@@ -95,11 +115,12 @@ impl Metric {
 
     /// Fewest events of a trial for which the metric is judged.
     ///
-    /// 10,000 events leave 100 beyond their p99. With fewer, the bias of a sample's p99 depends on the number
+    /// 10,000 events leave 100 beyond their p99, and 100,000 as many beyond their p99.9. With fewer, the bias of a sample's p99 depends on the number
     /// of events, so it differs between a slower and a faster configuration.
     pub fn events_min(self) -> u64 {
         match self {
             Self::P99 => 10_000,
+            Self::P999 => 100_000,
             _ => 1,
         }
     }

@@ -141,7 +141,7 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
     match (group[0].metric, is_more) {
         (Metric::Throughput, true) => format!("is {percent} faster than {reference} {evidence}"),
         (Metric::Throughput, false) => format!("is {percent} slower than {reference} {evidence}"),
-        (metric @ Metric::P99, is_more) => {
+        (metric @ (Metric::P99 | Metric::P999), is_more) => {
             let word = if is_more { "higher" } else { "lower" };
             format!("has a {} {percent} {word} than that of {reference} {evidence}", metric_name(metric))
         }
@@ -164,7 +164,7 @@ fn claim(comparisons: &Comparisons, reference: &str, group: &[&Pair]) -> String 
 
 /// Verb that goes with a metric.
 fn verb(metric: Metric) -> &'static str {
-    if metric == Metric::P99 { "has" } else { "uses" }
+    if metric.quantile().is_some() { "has" } else { "uses" }
 }
 
 /// `6.6 to 7.3`, or one value if both read the same.

@@ -220,7 +220,7 @@ pub(crate) fn metric_ends_beside(metric: Metric, limit: f64, (low, high): (f64, 
     let write = |value: f64| match metric {
         _ if (value / limit - 1.0).abs() > CLOSE || value.abs() >= FOREIGN => metric_value(metric, value),
         Metric::Throughput => format!("{value:.3}/s"),
-        Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => {
+        Metric::P99 | Metric::P999 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => {
             let (value, unit) = unit_of(value * 1e9);
             format!("{value:.5} {unit}")
         }
@@ -363,7 +363,7 @@ fn stamp(unix_ns: u64) -> jiff::Timestamp {
 pub(crate) fn metric_value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", significant_4(value)),
-        Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => latency_of_s(value),
+        Metric::P99 | Metric::P999 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => latency_of_s(value),
         Metric::LockCpu | Metric::MemoryGrowth => stored_share(value, Toward::Nearest),
         Metric::IoPerEvent => format!("{} B", significant_4(value)),
         Metric::EnergyPerEvent => format!("{} J", small(value)),

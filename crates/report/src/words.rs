@@ -51,6 +51,7 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
     match metric {
         Metric::Throughput => "throughput",
         Metric::P99 => "p99 latency",
+        Metric::P999 => "p99.9 latency",
         Metric::CpuPerEvent => "CPU per event",
         Metric::LockCpu => "CPU time spun for kernel locks",
         Metric::IoPerEvent => "I/O per event",

@@ -168,6 +168,7 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         y_title: match metric {
             Metric::Throughput => "events per second",
             Metric::P99 => "latency at the 99th percentile",
+            Metric::P999 => "latency at the 99.9th percentile",
             Metric::CpuPerEvent => "server CPU time per event",
             Metric::LockCpu => "share of the time of all CPUs",
             Metric::IoPerEvent => "bytes per event",
@@ -181,7 +182,7 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         y_kind: Kind::Linear,
         x_ticks: axis.ticks.clone(),
         y_label: match metric {
-            Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => tick_seconds,
+            Metric::P99 | Metric::P999 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu => tick_seconds,
             Metric::LockCpu | Metric::MemoryGrowth => tick_share,
             Metric::Throughput | Metric::IoPerEvent | Metric::EnergyPerEvent => tick_rate,
         },

@@ -101,7 +101,7 @@ fn value_tick(key: &Key) -> fn(f64) -> String {
         None if key.unit() == Some("s") => |v| metric_value(Metric::Time, v),
         None => significant,
         Some(Metric::Throughput) => |v| metric_value(Metric::Throughput, v),
-        Some(Metric::P99 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu) => {
+        Some(Metric::P99 | Metric::P999 | Metric::CpuPerEvent | Metric::Time | Metric::Cpu) => {
             |v| metric_value(Metric::Time, v)
         }
         Some(Metric::LockCpu | Metric::MemoryGrowth) => |v| metric_value(Metric::LockCpu, v),

@@ -114,7 +114,7 @@ fn rank(pair: &SidePair) -> (u8, u8, usize) {
     };
     let metric = match pair.metric {
         Metric::Throughput | Metric::Time => 0,
-        Metric::P99 => 1,
+        Metric::P99 | Metric::P999 => 1,
         Metric::CpuPerEvent | Metric::Cpu => 2,
         Metric::LockCpu | Metric::IoPerEvent | Metric::MemoryGrowth | Metric::EnergyPerEvent => 3,
     };
