@@ -141,7 +141,7 @@ pub(crate) fn without(words: &[String], file: &str) -> Vec<String> {
         let declarations = load::declarations(file, &text, Some("run")).ok()?;
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let (ours, _) = split(&words, &declarations).ok()?;
-        ours.into_iter().map(|word| word.into_string().ok()).collect()
+        ours.into_iter().map(|word| word.into_string().ok()).collect::<Option<Vec<String>>>()
     };
     ours().unwrap_or_else(|| words.to_vec())
 }

@@ -36,7 +36,7 @@ pub(crate) fn table(path: &str) -> &'static Table {
 const SERVER: Placeholders = Placeholders::WholePlot { because: "one server runs for the whole series" };
 
 fn metrics() -> Vec<&'static str> {
-    Metric::of_plans().map(|m| m.word()).collect()
+    Metric::of_plans().map(Metric::word).collect()
 }
 fn signals() -> Vec<&'static str> {
     vec!["SIGTERM", "SIGINT", "SIGQUIT"]
