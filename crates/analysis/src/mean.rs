@@ -175,6 +175,27 @@ mod tests {
         assert!((high - 2.684_101_708_230_671_5).abs() < 1e-9, "{high}");
     }
 
+    /// The same values as log ratios that wander: `testdata/history.py`, by dense matrices.
+    #[test]
+    fn the_interval_of_a_ratio_that_wanders_is_that_of_numpy_and_scipy() {
+        let value = |i: u32| {
+            let x = f64::from(i);
+            let steps = if i >= 14 { 1.5 } else { 0.0 } + if i >= 29 { 0.8 } else { 0.0 };
+            (0.9 * x).cos() + 0.5 * (2.3 * x).sin() + steps
+        };
+        let values: Vec<(f64, f64)> = (0..40).map(|i| (value(i), value(i))).collect();
+        let paired = crate::paired::Paired::of_blocks(&values).unwrap();
+        let (low, high) = paired.interval(0.05);
+        for (found, known) in [
+            (paired.neighbors().unwrap(), 0.769_142_414_487_526_3),
+            (paired.df(), 1.954_947_643_679_912_3),
+            (low, -2.245_956_606_937_74),
+            (high, 4.631_669_061_029_259),
+        ] {
+            assert!((found - known).abs() < 1e-9, "{found} instead of {known}");
+        }
+    }
+
     #[test]
     fn without_a_memory_it_is_the_interval_of_t() {
         // scipy 1.17.1: t.interval(0.95, 4, mean, sem) of 1, 2, 3, 4, 10.

@@ -46,3 +46,16 @@ r1=acf(y,nlags=1,fft=False)[1]; ph=min(max((40*r1+1)/37,0),.95); f=infl(40,ph); 
 df=max(free*(1-ph)/(1+ph),1); h=stats.t.isf(.025,df)*np.sqrt(((y-y.mean())**2).sum()/free*f/40)
 print("mean",repr(y.mean()-h),repr(y.mean()+h))
 print([np.abs(s-np.median(s)).max()/ (1.4826*np.median(np.abs(s-np.median(s)))) for s in seg])
+# a line in noise with a memory, as src/history/drift.rs has it: the error by dense matrices
+import statsmodels.api as sm
+z=.05*i+np.cos(.9*i)+.5*np.sin(2.3*i)
+X=sm.add_constant(i-i.mean()); fit=sm.OLS(z,X).fit()
+ph=min(max((40*acf(fit.resid,nlags=1,fft=False)[1]+2)/36,0),.95)
+R=linalg.toeplitz(ph**i); inner=np.linalg.inv(X.T@X); M=np.eye(40)-X@inner@X.T
+free=np.trace(M@R); error=np.sqrt(fit.ssr/free*(inner@X.T@R@X@inner)[1,1])
+print("line",repr(fit.params[1]),repr(error),repr(free*(1-ph)/(1+ph)),repr(ph))
+# log ratios that wander, as src/mean.rs has them: one standard error more
+r1=acf(y,nlags=1,fft=False)[1]; ph=min((40*r1+1)/37,.95); raised=min(ph+np.sqrt((1-ph*ph)/40),.95)
+R=linalg.toeplitz(raised**i); f=R.sum()/40; free=np.trace((np.eye(40)-1/40)@R); df=free*(1-raised)/(1+raised)
+se=np.sqrt(((y-y.mean())**2).sum()/free*f/40); h=stats.t.isf(.025,df)*se
+print("wanders",repr(ph),repr(df),repr(y.mean()-h),repr(y.mean()+h))

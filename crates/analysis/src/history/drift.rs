@@ -148,6 +148,24 @@ mod tests {
         (0..series).filter(is_one).count() as f64 / series as f64
     }
 
+    /// `testdata/history.py` computes the line with statsmodels, and its error by dense matrices.
+    #[test]
+    fn a_line_in_noise_with_a_memory_is_that_of_statsmodels_and_numpy() {
+        let value = |i: u32| {
+            let x = f64::from(i);
+            0.05 * x + (0.9 * x).cos() + 0.5 * (2.3 * x).sin()
+        };
+        let fit = Fit::of(&(0..40).map(value).collect::<Vec<f64>>());
+        for (found, known) in [
+            (fit.slope, 0.044_776_623_094_080_29),
+            (fit.error, 0.018_332_156_263_899_183),
+            (fit.df, 12.923_148_039_663_964),
+            (fit.ar1, 0.459_669_448_361_902_16),
+        ] {
+            assert!((found - known).abs() < 1e-9, "{found} instead of {known}");
+        }
+    }
+
     /// Of drifts large enough that nearly all are found: the interval of one that is just found is biased.
     #[test]
     fn the_interval_of_a_drift_holds_the_true_one() {
