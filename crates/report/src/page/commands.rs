@@ -96,7 +96,7 @@ fn memory(summary: &Summary) -> String {
 
 fn verdicts(comparison: &Comparison, results: &Results) -> Section {
     let heads = ["command", "#time against the reference", "#interval", "#p (Holm)", "verdict", "in words"];
-    let mut table = Table::new("Verdicts", &heads);
+    let mut table = Table::new("Each command against its reference", &heads);
     for pair in &results.pairs {
         let estimate =
             |of: &dyn Fn(&analysis::Estimate) -> String| pair.estimate.as_ref().map_or("-".to_owned(), of);
