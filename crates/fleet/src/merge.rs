@@ -322,11 +322,11 @@ mod tests {
     fn a_damaged_interval_ends_the_lines_of_its_agent_and_of_no_other() {
         let good: Vec<Vec<u8>> = (0..3).map(|seq| line(seq, "", 1_000, 7)).collect();
         let long = "x".repeat(OPERATION_BYTES_MAX + 1);
-        let bad_histogram = String::from_utf8(line(1, "", 1_000, 7)).unwrap().replace("HISTF", "HISTX");
+        let bad = String::from_utf8(line(1, "", 1_000, 7)).unwrap().replace("\"hdr\":\"", "\"hdr\":\"!");
         for damaged in [
             b"{".to_vec(),
             b"garbage".to_vec(),
-            bad_histogram.into_bytes(),
+            bad.into_bytes(),
             line(2, "", 1_000, 7),
             line(u64::MAX / 10, "", 1_000, 7),
             line(1, "", 1_000, BUCKET_MAX),

@@ -295,6 +295,9 @@ impl Dealt {
     }
 }
 
+/// Longest reason that a member gives.
+pub(crate) const WHY_BYTES_MAX: usize = 1 << 10;
+
 /// Answer to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -491,6 +494,12 @@ pub(crate) fn random(bytes: usize) -> std::io::Result<String> {
 pub(crate) fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+/// A text of a member, cut to a length in bytes.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
 }
 
 pub(crate) fn bytes<T: Serialize>(message: &T) -> Vec<u8> {

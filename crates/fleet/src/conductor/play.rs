@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::office::{Conductor, Member, Tell, Told};
 use crate::error::FleetError;
 use crate::presence::{BEAT_NS, Presence};
-use crate::wire::{self, Beat, Line, Order};
+use crate::wire::{self, Beat, Line, Order, WHY_BYTES_MAX};
 
 /// The start is at least as many clock bounds ahead: the order has to arrive, over ways of any length.
 const LEAD_BOUNDS: u64 = 20;
@@ -170,6 +170,7 @@ impl Conductor<'_> {
         match serde_json::from_slice(&message.payload) {
             Ok(Beat::Ended) => member.is_over = true,
             Ok(Beat::Failed { why } | Beat::Refused { why }) if member.failed.is_none() => {
+                let why = wire::cut(why, WHY_BYTES_MAX);
                 tell(&Told::Note(format!("agent {from} failed: {why}")));
                 member.failed = Some(why);
                 member.is_over = true;
