@@ -314,7 +314,7 @@ mod tests {
             events.push(slices.iter().map(|slice| slice.histogram.buckets().map(|(_, n)| n).sum::<u64>()).sum());
         };
         let totals = intervals(&parts, &mut closed).unwrap();
-        let sum = |totals: &Totals| totals.values().flat_map(BTreeMap::values).sum();
+        let sum = |totals: &Totals| totals.values().flat_map(BTreeMap::values).sum::<u64>();
         (totals.iter().map(sum).collect(), events)
     }
 

@@ -95,7 +95,7 @@ impl Conductor<'_> {
             helper.is_collected = read.is_ok();
             let seen = match read {
                 Ok(_) if !spool.has_end => Err(Missing::because("it ended before its numbers were stored")),
-                read => read.and_then(|seen| seen),
+                read => read.flatten(),
             };
             tell_of(&Watched { agent, host, measured_from_ns, seen }, tell);
             self.observers.push(helper);

@@ -91,7 +91,7 @@ impl Conductor<'_> {
                 Err(missing) => Err(missing),
             };
             self.observers[index].is_collected = read.is_ok();
-            let seen = read.and_then(|seen| seen);
+            let seen = read.flatten();
             tell_of(&Watched { agent, host, measured_from_ns, seen }, tell);
         }
     }

@@ -199,7 +199,7 @@ fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
     };
     let is_share =
         |f: &Found| (1..=AGENTS_MAX).contains(&dealt.of) && dealt.share(f.start.index, &settings).is_some();
-    if !found.iter().all(is_share) {
+    if !found.iter().all(is_share) || dealt.helpers.observers > AGENTS_MAX {
         return unfit("have a share that no fleet has");
     }
     let is_whole = found.len() == first.of as usize && found.iter().all(|f| f.spool.has_end);
