@@ -235,7 +235,8 @@ fn a_damaged_interval_makes_the_run_invalid_by_name_and_takes_nothing_from_the_o
     assert_eq!(record.verdict.state, Validity::Invalid);
     let check = record.verdict.checks.iter().find(|check| check.name == "slices").unwrap();
     assert!(!check.ok && check.text.contains("agent a2"), "{check:?}");
-    let of_intervals = slices.iter().filter(|slice| slice.kind == LatencyKind::Response);
+    let of_intervals =
+        slices.iter().filter(|slice| slice.kind == LatencyKind::Response && slice.operation.is_empty());
     let of_intervals: u64 = of_intervals.map(|slice| slice.histogram.count()).sum();
     let of_a2 = of_intervals.checked_sub(record.agents[0].counts.done).unwrap();
     assert!((1..record.agents[1].counts.done).contains(&of_a2), "{of_a2} before the damage");
