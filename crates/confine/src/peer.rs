@@ -1,8 +1,8 @@
 //! Users of the processes at the other end of a loopback connection.
 //!
 //! Every user of a machine can take a port that is free, also that of a server that is down for a moment. A
-//! secret therefore goes to a port of this machine, without TLS, only if the kernel's table of sockets names a
-//! trusted user.
+//! secret therefore goes to a port of this machine, without TLS, only if the kernel's table of sockets names
+//! a trusted user.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -49,11 +49,11 @@ pub fn is_ours(server: SocketAddr, own: SocketAddr) -> bool {
     )
 }
 
-/// Whether each process that has a socket at one of these addresses of a server is of a trusted user, and one
-/// of them has accepted a connection.
+/// Whether each process that has a socket at one of these addresses of a server is of a trusted user, and
+/// one of them has accepted a connection.
 ///
-/// For a client that does not know its own end of the connection, and has read from it: the process that wrote
-/// has accepted it, and so is in the table until it closes it.
+/// For a client that does not know its own end of the connection, and has read from it: the process that
+/// wrote has accepted it, and so is in the table until it closes it.
 pub fn is_served_by(servers: &[SocketAddr], is_trusted: impl Fn(u32) -> bool) -> bool {
     let tables = TABLES.map(fs::read_to_string);
     let sockets: Vec<Socket> =

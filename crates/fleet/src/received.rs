@@ -157,8 +157,8 @@ impl Received {
             })
     }
 
-    /// Whether the lines are as many as the agent says and are other ones, or no load has them, or one cannot be
-    /// read.
+    /// Whether the lines are as many as the agent says and are other ones, or no load has them, or one cannot
+    /// be read.
     pub(crate) fn is_damaged(&self) -> bool {
         let is_at_end = self.end.as_ref().is_some_and(|end| self.lines >= end.slices);
         self.is_impossible || self.is_unreadable.get() || is_at_end && !self.is_complete()
@@ -174,8 +174,8 @@ impl Received {
         self.lines + self.pending.len() as u64
     }
 
-    /// Reads the lines, in order of their numbers; those before their turn come last. A line that no load has is
-    /// an error of the kind `InvalidData`.
+    /// Reads the lines, in order of their numbers; those before their turn come last. A line that no load has
+    /// is an error of the kind `InvalidData`.
     pub(crate) fn read(&self) -> io::Result<impl Iterator<Item = io::Result<Line>> + '_> {
         let mut file = self.file.try_clone()?;
         file.rewind()?;

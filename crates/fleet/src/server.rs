@@ -139,8 +139,8 @@ impl Server {
         options.connect(self.shown()).await.map_err(failed)
     }
 
-    /// Without TLS, credentials are for the server of a trusted user alone. While a server is down, every user
-    /// of this machine can take its port, so each connection is checked.
+    /// Without TLS, credentials are for the server of a trusted user alone. While a server is down, every
+    /// user of this machine can take its port, so each connection is checked.
     fn with_credentials(&self) -> ConnectOptions {
         if self.scheme != "tls" && self.has_credentials() {
             let server = self.clone();

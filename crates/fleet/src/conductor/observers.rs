@@ -114,8 +114,8 @@ pub(super) fn tell_of(watched: &Watched, tell: Tell<'_>) {
     tell(&Told::Watched(watched));
 }
 
-/// The observation in an observer's file: the inner result is what the file says. The numbers are parsed while
-/// they are read.
+/// The observation in an observer's file; the inner result is that of the observer. The numbers are parsed
+/// while they are read.
 pub(super) async fn observation(
     client: &Client,
     place: Place<'_>,

@@ -85,7 +85,7 @@ pub(super) async fn each_part(
     }
 }
 
-/// Whether a file ends with this part: every other has the full length, so an agent cannot send a byte at a time.
+/// Whether a file ends with this part. Every other has the full length: no agent can send a byte at a time.
 pub(super) fn is_last(part: &[u8]) -> bool {
     part.len() < READ_BYTES
 }

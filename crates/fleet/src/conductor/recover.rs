@@ -65,8 +65,8 @@ struct Found {
 ///
 /// The distributions of the intervals are only in [`load::Event::IntervalClosed`].
 ///
-/// - `tell`: called with the moment that [`Recovered::anchor`] will be, so that what observers measured need not
-///   wait for it.
+/// - `tell`: called with the moment that [`Recovered::anchor`] will be, so that the numbers of observers need
+///   not wait for it.
 ///
 /// # Errors
 ///
