@@ -209,6 +209,9 @@ const OPERATION_BYTES_MAX: usize = 1 << 10;
 ///
 /// - `before`: the sums of the agent's earlier intervals.
 fn buckets(line: &Line, before: &Totals) -> io::Result<Totals> {
+    if line.slices.len() > DISTRIBUTIONS_MAX {
+        return Err(damage("no load has as many distributions"));
+    }
     let mut interval = Totals::new();
     for slice in &line.slices {
         let slice = slice.read(line.from_ns, line.for_ns).map_err(|error| damage(error.to_string()))?;
