@@ -29,8 +29,8 @@ const LEAD_MAX_NS: u64 = 30_000_000_000;
 const STOP_AGAIN_NS: u64 = 1_000_000_000;
 /// Pause before the stream is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Beats that are taken between two looks at everything else: more than a fleet sends in that time, so that one
-/// agent's cannot hold up the rest.
+/// Beats that are taken between two looks at everything else: more than a fleet sends in that time, so that
+/// those of one agent cannot hold up the rest.
 const BEATS_AT_ONCE: u32 = 4_096;
 /// Messages of the stream that wait for the conductor.
 const STORED_MAX: usize = 64;
