@@ -11,9 +11,9 @@ use record::run::{Run, RunHeader, RunId};
 
 use crate::error::ArchiveError;
 use crate::intervals::{self, StoredInterval, Visit};
-use crate::schema::{DOCUMENT_BYTES_MAX, document};
 use crate::schema::manifest::{Manifest, StoredFile};
 use crate::schema::profile::{self, StackForm};
+use crate::schema::{DOCUMENT_BYTES_MAX, document};
 use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series, written};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -223,7 +223,12 @@ impl RunWriter {
         let text = masking::mask(document(&manifest), run.load.as_ref().map(|l| &l.settings.target));
         if text.len() > DOCUMENT_BYTES_MAX {
             let (id, bytes) = (self.id, text.len());
-            return Err(ArchiveError::LongDocument { id, what: MANIFEST, bytes, bytes_max: DOCUMENT_BYTES_MAX });
+            return Err(ArchiveError::LongDocument {
+                id,
+                what: MANIFEST,
+                bytes,
+                bytes_max: DOCUMENT_BYTES_MAX,
+            });
         }
         self.replace_manifest(&text).map_err(ArchiveError::writing(&self.folder.join(MANIFEST)))?;
         Ok(checksum::of(&text))

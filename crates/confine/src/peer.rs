@@ -56,8 +56,7 @@ pub fn is_ours(server: SocketAddr, own: SocketAddr) -> bool {
 /// wrote has accepted it, and so is in the table until it closes it.
 pub fn is_served_by(servers: &[SocketAddr], is_trusted: impl Fn(u32) -> bool) -> bool {
     let tables = TABLES.map(fs::read_to_string);
-    let sockets: Vec<Socket> =
-        tables.iter().flatten().flat_map(|table| sockets_in(table, servers)).collect();
+    let sockets: Vec<Socket> = tables.iter().flatten().flat_map(|table| sockets_in(table, servers)).collect();
     sockets.iter().any(|socket| socket.is_established) && sockets.iter().all(|s| is_trusted(s.owner.uid))
 }
 

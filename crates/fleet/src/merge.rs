@@ -314,7 +314,9 @@ mod tests {
         let parts: Vec<Part<'_>> = (0..).zip(agents).map(part).collect();
         let mut events = Vec::new();
         let mut closed = |slices: Vec<HistogramSlice>| {
-            events.push(slices.iter().map(|slice| slice.histogram.buckets().map(|(_, n)| n).sum::<u64>()).sum());
+            events.push(
+                slices.iter().map(|slice| slice.histogram.buckets().map(|(_, n)| n).sum::<u64>()).sum(),
+            );
         };
         let totals = intervals(&parts, &mut closed).unwrap();
         let sum = |totals: &Totals| totals.values().flat_map(BTreeMap::values).sum::<u64>();

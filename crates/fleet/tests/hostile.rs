@@ -122,7 +122,10 @@ fn users(agents: &[&str]) -> String {
         page[begin..end].replace("nkey: UAGENT1...", &user).replace("gen1", agent)
     };
     let agents: Vec<String> = agents.iter().map(of).collect();
-    format!("authorization {{ users: [\n{}\n{{ user: lead, password: lead-secret }}\n] }}\n", agents.join("\n"))
+    format!(
+        "authorization {{ users: [\n{}\n{{ user: lead, password: lead-secret }}\n] }}\n",
+        agents.join("\n")
+    )
 }
 
 #[test]
@@ -153,7 +156,10 @@ fn with_the_documented_permissions_an_agent_plays_its_share() {
 }
 
 /// An agent's key in other hands: it answers for gen1, and listens to all that it may not hear.
-fn impostor(url: String, is_over: Arc<AtomicBool>) -> (std::sync::mpsc::Receiver<()>, JoinHandle<Vec<String>>) {
+fn impostor(
+    url: String,
+    is_over: Arc<AtomicBool>,
+) -> (std::sync::mpsc::Receiver<()>, JoinHandle<Vec<String>>) {
     let (ready, is_ready) = std::sync::mpsc::channel();
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -161,7 +167,9 @@ fn impostor(url: String, is_over: Arc<AtomicBool>) -> (std::sync::mpsc::Receiver
             let client = async_nats::ConnectOptions::new().custom_inbox_prefix("_INBOX.gen2");
             let client = client.connect(url).await.unwrap();
             let mut overheard = Vec::new();
-            for subject in ["_INBOX.>", "_INBOX.conductor.>", "_INBOX.gen1.>", "bakeoff.agent.gen1", "bakeoff.>"] {
+            for subject in
+                ["_INBOX.>", "_INBOX.conductor.>", "_INBOX.gen1.>", "bakeoff.agent.gen1", "bakeoff.>"]
+            {
                 overheard.push(client.subscribe(subject).await.unwrap());
             }
             let mut hellos = client.subscribe("bakeoff.hello").await.unwrap();
@@ -189,7 +197,8 @@ fn impostor(url: String, is_over: Arc<AtomicBool>) -> (std::sync::mpsc::Receiver
             }
             // Everything that the server had for this connection has come before this.
             last.next().await.unwrap();
-            let heard = overheard.iter_mut().filter_map(|subscriber| subscriber.next().now_or_never().flatten());
+            let heard =
+                overheard.iter_mut().filter_map(|subscriber| subscriber.next().now_or_never().flatten());
             heard.map(|message| format!("{}: {:?}", message.subject, message.payload)).collect()
         })
     });

@@ -218,7 +218,8 @@ fn members(fleet: &Fleet<'_>, dealt: &Dealt, found: &[Found]) -> Result<Vec<Memb
         let agent = start.map_or_else(|| format!("share-{}", index + 1), |start| start.agent.clone());
         let hello = Hello {
             agent,
-            host: start.map_or_else(|| "unknown".to_owned(), |start| wire::cut(start.host.clone(), HOST_BYTES_MAX)),
+            host: start
+                .map_or_else(|| "unknown".to_owned(), |start| wire::cut(start.host.clone(), HOST_BYTES_MAX)),
             version: wire::VERSION.to_owned(),
             cpus: 0,
             busy: None,
