@@ -155,6 +155,11 @@ fn with_the_documented_permissions_an_agent_plays_its_share() {
     assert!(members.iter().chain([&prober]).all(|member| member.kept().is_empty()));
 }
 
+async fn connected(url: &str, user: &str) -> async_nats::Client {
+    let options = async_nats::ConnectOptions::with_user_and_password(user.into(), format!("{user}-secret"));
+    options.custom_inbox_prefix(format!("_INBOX.{user}")).connect(url).await.unwrap()
+}
+
 /// An agent's key in other hands: it answers for gen1, and listens to all that it may not hear.
 fn impostor(
     url: String,
@@ -164,8 +169,7 @@ fn impostor(
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let client = async_nats::ConnectOptions::new().custom_inbox_prefix("_INBOX.gen2");
-            let client = client.connect(url).await.unwrap();
+            let client = connected(&url, "gen2").await;
             let mut overheard = Vec::new();
             for subject in
                 ["_INBOX.>", "_INBOX.conductor.>", "_INBOX.gen1.>", "bakeoff.agent.gen1", "bakeoff.>"]
@@ -212,7 +216,7 @@ fn with_the_documented_permissions_one_agent_can_neither_be_another_nor_hear_it(
     let lead = nats.server_of("lead");
     answering(&lead, 1);
     let is_over = Arc::new(AtomicBool::new(false));
-    let (ready, thread) = impostor(nats.url_of("gen2"), Arc::clone(&is_over));
+    let (ready, thread) = impostor(nats.url(), Arc::clone(&is_over));
     ready.recv().unwrap();
     // gen2 is there too: as itself.
     let seen = answering(&lead, 2);
@@ -223,7 +227,7 @@ fn with_the_documented_permissions_one_agent_can_neither_be_another_nor_hear_it(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     while !thread.is_finished() {
         runtime.block_on(async {
-            let client = async_nats::connect(nats.url_of("lead")).await.unwrap();
+            let client = connected(&nats.url(), "lead").await;
             client.publish("_INBOX.gen2.last", "x".into()).await.unwrap();
             client.flush().await.unwrap();
         });

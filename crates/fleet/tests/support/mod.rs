@@ -112,12 +112,8 @@ impl Nats {
 
     /// The server, as a user of the configuration.
     pub(crate) fn server_of(&self, user: &str) -> Server {
-        Server::new(&self.url_of(user), None, None).unwrap()
-    }
-
-    /// The address with the name and password of a user of the configuration.
-    pub(crate) fn url_of(&self, user: &str) -> String {
-        format!("nats://{user}:{user}-secret@127.0.0.1:{}", self.port)
+        let url = format!("nats://{user}:{user}-secret@127.0.0.1:{}", self.port);
+        Server::new(&url, None, None).unwrap()
     }
 
     pub(crate) fn url(&self) -> String {
