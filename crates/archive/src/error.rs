@@ -188,7 +188,7 @@ pub enum ArchiveError {
         id: RunId,
         /// Name of the file.
         what: &'static str,
-        /// Its length.
+        /// Length of the file.
         bytes: usize,
         /// Limit of that length.
         bytes_max: usize,

@@ -138,7 +138,7 @@ fn limit(stop: &Stop) -> Limit<'_> {
     Limit::new(stop, StopLevel::Finish)
 }
 
-/// What a stop cuts off must not be stored as if the agents had no more.
+/// Refuses to go on after a stop: a part that it cuts off must not be stored as if the agent had no more.
 fn unless_stopped(stop: &Stop) -> Result<(), FleetError> {
     if stop.is_requested() { Err(FleetError::Interrupted) } else { Ok(()) }
 }
