@@ -178,6 +178,21 @@ pub enum ArchiveError {
         /// Limit of that length.
         bytes_max: usize,
     },
+    /// The description of a run is longer than any that is read.
+    #[error(
+        "the {what} of run {id} takes {bytes} bytes, limit {bytes_max}: a longer one could not be read again. \
+         Shorten its title and labels; a message or reason in it may be too long"
+    )]
+    LongDocument {
+        /// The run.
+        id: RunId,
+        /// Name of the file.
+        what: &'static str,
+        /// Length of the file.
+        bytes: usize,
+        /// Limit of that length.
+        bytes_max: usize,
+    },
     /// The export could not be written.
     #[error("cannot write the export")]
     Output {

@@ -11,9 +11,9 @@ use record::run::{Run, RunHeader, RunId};
 
 use crate::error::ArchiveError;
 use crate::intervals::{self, StoredInterval, Visit};
-use crate::schema::document;
 use crate::schema::manifest::{Manifest, StoredFile};
 use crate::schema::profile::{self, StackForm};
+use crate::schema::{DOCUMENT_BYTES_MAX, document};
 use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series, written};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -73,7 +73,7 @@ impl Archive {
         let taken = lock::take(&writer.manifest).map_err(ArchiveError::writing(&path))?;
         assert!(taken, "a file that was just made is nobody else's");
         let draft = Run::unmeasured(header.clone().still_running(), Environment::default());
-        writer.write_manifest(&draft).map_err(ArchiveError::writing(&path))?;
+        writer.write_manifest(&draft)?;
         Ok(writer)
     }
 }
@@ -126,7 +126,8 @@ impl RunWriter {
     ///
     /// # Errors
     ///
-    /// The archive cannot be written, or is full; then nothing of the run is left.
+    /// The archive cannot be written, or is full, or the run's description is too long to be read again; then
+    /// nothing of the run is left.
     pub fn seal(self, run: &Run) -> Result<PathBuf, ArchiveError> {
         self.seal_with(run, &Spool::temporary())
     }
@@ -141,7 +142,7 @@ impl RunWriter {
         spool.check()?;
         self.store_data(run, spool)?;
         self.files.sort_by(|a, b| a.name.cmp(&b.name));
-        let sum = self.write_manifest(run).map_err(ArchiveError::writing(&self.folder.join(MANIFEST)))?;
+        let sum = self.write_manifest(run)?;
         disk::store(&self.folder, MANIFEST_SUM, disk::sum_line(&sum, MANIFEST).as_bytes())?;
         let folder = self.archive.tree.run(self.id);
         disk::publish(&self.folder, &folder)?;
@@ -213,14 +214,31 @@ impl RunWriter {
     }
 
     /// Replaces the manifest's content; returns its checksum.
-    fn write_manifest(&mut self, run: &Run) -> io::Result<String> {
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written, or would be longer than what is read.
+    fn write_manifest(&mut self, run: &Run) -> Result<String, ArchiveError> {
         let manifest = Manifest::of(run, self.files.clone());
         let text = masking::mask(document(&manifest), run.load.as_ref().map(|l| &l.settings.target));
+        if text.len() > DOCUMENT_BYTES_MAX {
+            let (id, bytes) = (self.id, text.len());
+            return Err(ArchiveError::LongDocument {
+                id,
+                what: MANIFEST,
+                bytes,
+                bytes_max: DOCUMENT_BYTES_MAX,
+            });
+        }
+        self.replace_manifest(&text).map_err(ArchiveError::writing(&self.folder.join(MANIFEST)))?;
+        Ok(checksum::of(&text))
+    }
+
+    fn replace_manifest(&mut self, text: &[u8]) -> io::Result<()> {
         self.manifest.set_len(0)?;
         self.manifest.rewind()?;
-        self.manifest.write_all(&text)?;
-        self.manifest.sync_all()?;
-        Ok(checksum::of(&text))
+        self.manifest.write_all(text)?;
+        self.manifest.sync_all()
     }
 }
 
@@ -250,4 +268,39 @@ impl Drop for RunWriter {
 /// Removes a folder that no reader knows. If that fails, the next process that opens the archive does it.
 fn remove_quietly(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
+}
+
+#[cfg(test)]
+mod tests {
+    use record::clock::WallAnchor;
+    use record::missing::Missing;
+    use record::run::RunKind;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_could_not_be_read_again_is_not_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(&dir.path().join("archive")).unwrap();
+        let begun = RunHeader::running(RunKind::Load, WallAnchor::now(), "long".into(), String::new());
+        let id = begun.id;
+        for (bytes, is_stored) in [(DOCUMENT_BYTES_MAX, false), (DOCUMENT_BYTES_MAX - (64 << 10), true)] {
+            let writer = archive.begin(&begun).unwrap();
+            let mut instruments = Instruments::default();
+            instruments.missing.insert("observer a1".into(), Missing::because("x".repeat(bytes)));
+            let header = begun.clone().ended(None);
+            let run = Run { instruments, ..Run::unmeasured(header, Environment::default()) };
+            match writer.seal(&run) {
+                Ok(_) => {
+                    let stored = archive.run(id).unwrap().instruments.missing;
+                    assert!(is_stored && stored == run.instruments.missing, "{bytes}");
+                }
+                Err(error) => {
+                    let is_too_long = matches!(error, ArchiveError::LongDocument { .. });
+                    assert!(is_too_long && !is_stored, "{bytes}: {error}");
+                    assert!(archive.run(id).is_err() && archive.killed().unwrap().is_empty());
+                }
+            }
+        }
+    }
 }

@@ -1,12 +1,13 @@
-//! Giving up rights before parsing foreign files.
+//! Giving up rights before parsing foreign files, and the users of local connections.
 //!
 //! Three independent, optional fences: [`capabilities`] (only root has any), [`landlock`] (limits which files
 //! and networks can be opened) and [`seccomp`] (refuses system calls). If the kernel lacks one, the others
 //! still hold; the caller reports the missing one. Each applies to the calling thread and to the threads that
-//! it starts later.
+//! it starts later. [`peer`] tells which user is at the other end of a loopback connection.
 
 pub mod capabilities;
 pub mod landlock;
+pub mod peer;
 pub mod seccomp;
 
 use std::io;

@@ -154,7 +154,7 @@ impl Member<'_> {
             observes: self.agent.observe.is_some(),
             probes: self.agent.probes,
         };
-        self.send(reply, wire::bytes(&answer)).await;
+        self.send(wire::greeting(&reply, &self.agent.id).into(), wire::bytes(&answer)).await;
     }
 
     /// A message that is lost because the server is away is asked for again.

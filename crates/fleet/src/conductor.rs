@@ -6,6 +6,7 @@ mod gather;
 mod left;
 mod observers;
 pub(crate) mod office;
+mod parts;
 mod play;
 mod probe;
 pub(crate) mod recover;

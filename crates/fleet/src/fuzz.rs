@@ -1,7 +1,7 @@
 //! Properties of what an agent or a conductor may be sent; fuzz targets and tests call them.
 //!
 //! Any bytes are a message or an error, never a panic. A message that is read and written again is the same.
-//! Data stored from an agent stays within the plan's limits.
+//! Data stored from an agent stays within the plan's limits, and does not stop the intervals of another.
 
 use std::fmt::Debug;
 
@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::{self, Trip};
+use crate::merge;
+use crate::merge::part::Part;
 use crate::received::Received;
 use crate::wire::{self, Addressed, Answer, Beat, End, Hello, Line, Seen, Start};
 
@@ -64,6 +66,23 @@ pub fn intervals(input: &[u8]) {
     assert!(is_whole && received.count() <= LINES_MAX, "{received:?}");
     assert!(received.missing(LINES_MAX).len() as u64 <= LINES_MAX);
     assert!(!(received.is_complete() && received.is_damaged()), "{received:?}");
+    let mut good = Received::new(LINES_MAX).expect("a temporary file");
+    let line = Line { seq: 0, from_ns: 0, for_ns: 1, slices: Vec::new(), shown: None };
+    good.take(0, wire::bytes(&line)).expect("a temporary file");
+    let part = |received| Part {
+        index: 0,
+        agent: String::new(),
+        host: String::new(),
+        received,
+        clock: None,
+        start_ns: 0,
+        lost_at_s: None,
+        failed: None,
+    };
+    let mut closed = 0;
+    let merged = merge::intervals(&[part(&received), part(&good)], &mut |_| closed += 1);
+    merged.expect("no data of an agent is an error of this machine");
+    assert!((1..=LINES_MAX).contains(&closed) && !good.is_damaged(), "{closed} intervals");
 }
 
 /// Reads a message, writes it, and reads it again.

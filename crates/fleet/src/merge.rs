@@ -6,6 +6,7 @@ mod sum;
 mod verdict;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
 use archive::documents;
@@ -20,14 +21,14 @@ use self::part::{Part, Totals};
 use self::verdict::Findings;
 use crate::error::FleetError;
 use crate::meant::Meant;
-use crate::received::slices_planned;
+use crate::received::{TIME_NS_MAX, damage, slices_planned};
 use crate::wire::{Dealt, Line};
 
 /// Merges the parts; hands over the distributions of each interval, in order.
 ///
 /// # Errors
 ///
-/// Nothing was measured, or a file with received intervals cannot be read.
+/// Nothing was measured, or this machine cannot read a file with received intervals.
 pub(crate) fn whole(
     (meant, dealt): (&Meant, &Dealt),
     parts: &[Part<'_>],
@@ -133,70 +134,116 @@ fn expected(meant: &Meant, parts: &[Part<'_>]) -> u64 {
     known.unwrap_or_else(|| slices_planned(&meant.settings))
 }
 
+/// An interval of one agent.
+struct Interval {
+    seq: u64,
+    from_ns: u64,
+    for_ns: u64,
+    totals: Totals,
+}
+
 /// Plays the lines of all agents interval by interval; returns the sums of each agent.
-fn intervals(
+///
+/// A line that no load has ends the lines of its agent, which is damaged from then on. The others go on.
+pub(crate) fn intervals(
     parts: &[Part<'_>],
     closed: &mut dyn FnMut(Vec<HistogramSlice>),
-) -> std::io::Result<Vec<Totals>> {
-    let mut readers = Vec::new();
-    for part in parts {
-        readers.push(part.received.read()?.peekable());
-    }
+) -> io::Result<Vec<Totals>> {
     let mut totals: Vec<Totals> = parts.iter().map(|_| Totals::new()).collect();
-    loop {
-        // The lowest number that any agent has next.
-        let mut next: Option<u64> = None;
-        for reader in &mut readers {
-            match reader.peek() {
-                Some(Ok(line)) => next = Some(next.map_or(line.seq, |next| next.min(line.seq))),
-                Some(Err(_)) => return Err(reader.next().and_then(Result::err).expect("it was peeked at")),
-                None => {}
-            }
-        }
-        let Some(seq) = next else { return Ok(totals) };
-        let mut interval = Totals::new();
+    let (mut readers, mut waiting) = (Vec::new(), Vec::new());
+    for (part, totals) in parts.iter().zip(&mut totals) {
+        let mut lines = part.received.read()?;
+        waiting.push(next_of(part, &mut lines, totals)?);
+        readers.push(lines);
+    }
+    while let Some(seq) = waiting.iter().flatten().map(|interval| interval.seq).min() {
+        let mut sums = Totals::new();
         let (mut from_ns, mut for_ns) = (u64::MAX, 0);
-        for (reader, totals) in readers.iter_mut().zip(&mut totals) {
-            let line = reader.next_if(|line| line.as_ref().is_ok_and(|line| line.seq == seq));
-            let Some(line) = line.transpose()? else { continue };
-            (from_ns, for_ns) = (from_ns.min(line.from_ns), for_ns.max(line.for_ns));
-            add(&line, &mut interval, totals)?;
+        for (index, slot) in waiting.iter_mut().enumerate() {
+            let Some(interval) = slot.take_if(|interval| interval.seq == seq) else { continue };
+            (from_ns, for_ns) = (from_ns.min(interval.from_ns), for_ns.max(interval.for_ns));
+            add(&mut sums, interval.totals);
+            *slot = next_of(&parts[index], &mut readers[index], &mut totals[index])?;
         }
-        let slices: Vec<HistogramSlice> = interval
-            .into_iter()
-            .map(|((kind, operation), buckets)| HistogramSlice {
-                from_ns,
-                for_ns,
-                operation,
-                kind,
-                histogram: CompactHistogram::of_buckets(buckets),
-            })
-            .collect();
-        closed(slices);
+        let slices = sums.into_iter().map(|((kind, operation), buckets)| HistogramSlice {
+            from_ns,
+            for_ns,
+            operation,
+            kind,
+            histogram: CompactHistogram::of_buckets(buckets),
+        });
+        closed(slices.collect());
+    }
+    Ok(totals)
+}
+
+/// The next interval of an agent, which is added to its sums; `None` at the end, and at damage.
+fn next_of(
+    part: &Part<'_>,
+    lines: &mut impl Iterator<Item = io::Result<Line>>,
+    totals: &mut Totals,
+) -> io::Result<Option<Interval>> {
+    let Some(line) = lines.next() else { return Ok(None) };
+    let read = line.and_then(|line| {
+        let interval = buckets(&line, totals)?;
+        add(totals, interval.clone());
+        Ok(Interval { seq: line.seq, from_ns: line.from_ns, for_ns: line.for_ns, totals: interval })
+    });
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            part.received.mark_unreadable();
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }
 
 /// Largest count of a bucket over a load: sums over all buckets and agents fit their type.
 const BUCKET_MAX: u64 = 1 << 40;
+/// Most distributions of an agent, of which each has a kind and an operation.
+const DISTRIBUTIONS_MAX: usize = 1_000;
+/// Longest name of an operation.
+const OPERATION_BYTES_MAX: usize = 1 << 10;
 
-fn too_many() -> std::io::Error {
-    std::io::Error::other("an agent counts more events than a load can have")
-}
-
-fn add(line: &Line, interval: &mut Totals, totals: &mut Totals) -> std::io::Result<()> {
+/// The distributions of an interval.
+///
+/// - `before`: the sums of the agent's earlier intervals.
+fn buckets(line: &Line, before: &Totals) -> io::Result<Totals> {
+    if line.slices.len() > DISTRIBUTIONS_MAX {
+        return Err(damage("no load has as many distributions"));
+    }
+    let mut interval = Totals::new();
     for slice in &line.slices {
-        let slice = slice.read(line.from_ns, line.for_ns).map_err(std::io::Error::other)?;
+        let slice = slice.read(line.from_ns, line.for_ns).map_err(|error| damage(error.to_string()))?;
+        if slice.operation.len() > OPERATION_BYTES_MAX {
+            return Err(damage("no load has an operation with this name"));
+        }
         let key = (slice.kind, slice.operation);
-        let of_interval = interval.entry(key.clone()).or_default();
-        let of_agent = totals.entry(key).or_default();
+        let earlier = before.get(&key);
+        let sums = interval.entry(key).or_default();
         for (lowest_ns, count) in slice.histogram.buckets() {
-            for sums in [&mut *of_interval, &mut *of_agent] {
-                let sum = sums.entry(lowest_ns).or_default();
-                *sum = sum.checked_add(count).filter(|sum| *sum <= BUCKET_MAX).ok_or_else(too_many)?;
+            let earlier = earlier.and_then(|sums| sums.get(&lowest_ns)).copied().unwrap_or(0);
+            let sum: &mut u64 = sums.entry(lowest_ns).or_default();
+            *sum = sum.saturating_add(count);
+            if lowest_ns > TIME_NS_MAX || sum.saturating_add(earlier) > BUCKET_MAX {
+                return Err(damage("no load has these events"));
             }
         }
     }
-    Ok(())
+    let new = interval.keys().filter(|key| !before.contains_key(*key)).count();
+    if before.len() + new > DISTRIBUTIONS_MAX {
+        return Err(damage("no load has as many distributions"));
+    }
+    Ok(interval)
+}
+
+fn add(sums: &mut Totals, interval: Totals) {
+    for (key, buckets) in interval {
+        let sums = sums.entry(key).or_default();
+        for (lowest_ns, count) in buckets {
+            *sums.entry(lowest_ns).or_default() += count;
+        }
+    }
 }
 
 /// Whether an agent's record has the sums of its intervals, bucket for bucket.
@@ -224,4 +271,101 @@ fn start_skew_ns(part: &Part<'_>, record: &LoadRecord) -> Maybe<i64> {
     let due_ns = if record.response.is_ok() { first.due_ns } else { part.start_ns };
     let skew_ns = i128::from(first.start_ns) - i128::from(due_ns);
     i64::try_from(skew_ns).map_err(|_| Missing::because("its first event has an impossible time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::documents::SliceForm;
+
+    use super::*;
+    use crate::received::Received;
+    use crate::wire;
+
+    /// Line `seq` with `count` events.
+    fn line(seq: u64, operation: &str, ns: u64, count: u64) -> Vec<u8> {
+        let slice = SliceForm::of(&HistogramSlice {
+            from_ns: seq * 10,
+            for_ns: 10,
+            operation: operation.to_owned(),
+            kind: LatencyKind::Service,
+            histogram: [(ns, count)].into_iter().collect(),
+        });
+        wire::bytes(&Line { seq, from_ns: seq * 10, for_ns: 10, slices: vec![slice], shown: None })
+    }
+
+    fn received(lines: &[Vec<u8>]) -> Received {
+        let mut received = Received::new(64).unwrap();
+        received.take_bytes(&[lines, &[Vec::new()]].concat().join(&b'\n')).unwrap();
+        received
+    }
+
+    /// The sums of the agents, and the events of each interval.
+    fn merged(agents: &[Received]) -> (Vec<u64>, Vec<u64>) {
+        let part = |(index, received)| Part {
+            index,
+            agent: format!("a{index}"),
+            host: "here".to_owned(),
+            received,
+            clock: None,
+            start_ns: 0,
+            lost_at_s: None,
+            failed: None,
+        };
+        let parts: Vec<Part<'_>> = (0..).zip(agents).map(part).collect();
+        let mut events = Vec::new();
+        let mut closed = |slices: Vec<HistogramSlice>| {
+            events.push(
+                slices.iter().map(|slice| slice.histogram.buckets().map(|(_, n)| n).sum::<u64>()).sum(),
+            );
+        };
+        let totals = intervals(&parts, &mut closed).unwrap();
+        let sum = |totals: &Totals| totals.values().flat_map(BTreeMap::values).sum::<u64>();
+        (totals.iter().map(sum).collect(), events)
+    }
+
+    #[test]
+    fn a_damaged_interval_ends_the_lines_of_its_agent_and_of_no_other() {
+        let good: Vec<Vec<u8>> = (0..3).map(|seq| line(seq, "", 1_000, 7)).collect();
+        let long = "x".repeat(OPERATION_BYTES_MAX + 1);
+        let bad = String::from_utf8(line(1, "", 1_000, 7)).unwrap().replace("\"hdr\":\"", "\"hdr\":\"!");
+        for damaged in [
+            b"{".to_vec(),
+            b"garbage".to_vec(),
+            bad.into_bytes(),
+            line(2, "", 1_000, 7),
+            line(u64::MAX / 10, "", 1_000, 7),
+            line(1, "", 1_000, BUCKET_MAX),
+            line(1, &long, 1_000, 7),
+        ] {
+            let text = String::from_utf8_lossy(&damaged).into_owned();
+            let other = received(&[good[0].clone(), damaged, good[2].clone()]);
+            let agents = [received(&good), other];
+            let (sums, events) = merged(&agents);
+            assert_eq!((sums, events), (vec![21, 7], vec![14, 7, 7]), "{text}");
+            assert_eq!((agents[0].is_damaged(), agents[1].is_damaged()), (false, true), "{text}");
+        }
+        assert_eq!(merged(&[received(&good), received(&good)]), (vec![21, 21], vec![14, 14, 14]));
+    }
+
+    #[test]
+    fn distributions_without_end_are_damage() {
+        let lines: Vec<Vec<u8>> = (0..40)
+            .map(|seq| {
+                let names = (0..50).map(|n| format!("{seq}-{n}"));
+                let slices = names.map(|operation| {
+                    SliceForm::of(&HistogramSlice {
+                        from_ns: 0,
+                        for_ns: 1,
+                        operation,
+                        kind: LatencyKind::Service,
+                        histogram: [(1, 1)].into_iter().collect(),
+                    })
+                });
+                wire::bytes(&Line { seq, from_ns: 0, for_ns: 1, slices: slices.collect(), shown: None })
+            })
+            .collect();
+        let agents = [received(&lines)];
+        assert_eq!(merged(&agents).0, [DISTRIBUTIONS_MAX as u64]);
+        assert!(agents[0].is_damaged());
+    }
 }

@@ -1,5 +1,6 @@
 //! What has arrived of one agent: its lines in order in a file, and those that came before their turn.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
@@ -15,8 +16,12 @@ use crate::wire::{self, End, Line};
 const PENDING_MAX: usize = 1_024;
 /// Bytes of these lines.
 const PENDING_BYTES_MAX: usize = 64 << 20;
-/// Longest line, and longest account of an end.
+/// Longest line, and longest file of an observation.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Longest account of a start or of an end: the largest document of the archive, where the run is stored.
+pub(crate) const ACCOUNT_BYTES_MAX: usize = 8 << 20;
+/// Latest time and longest time of an interval, 36 years: a sum of two of them fits its type.
+pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
 /// Largest count in an account: the sums over all agents of a fleet fit their type.
 const COUNT_MAX: u64 = 1 << 53;
 
@@ -44,6 +49,8 @@ pub(crate) struct Received {
     slices_max: u64,
     /// Whether the agent sent an account or a line that no load has.
     is_impossible: bool,
+    /// Whether a line was found damaged when it was read.
+    is_unreadable: Cell<bool>,
     /// The agent's account of its end.
     pub(crate) end: Option<End>,
 }
@@ -60,6 +67,7 @@ impl Received {
             part: Vec::new(),
             slices_max,
             is_impossible: false,
+            is_unreadable: Cell::new(false),
             end: None,
         })
     }
@@ -88,7 +96,7 @@ impl Received {
 
     /// Takes the agent's account of its end. One that no load has is damage.
     pub(crate) fn take_end(&mut self, bytes: &[u8]) {
-        self.is_impossible |= bytes.len() > MESSAGE_BYTES_MAX;
+        self.is_impossible |= bytes.len() > ACCOUNT_BYTES_MAX;
         if self.is_impossible {
             return;
         }
@@ -120,32 +128,40 @@ impl Received {
 
     /// Takes bytes of the agent's file that begin at [`Self::read_from`].
     pub(crate) fn take_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut part = std::mem::take(&mut self.part);
-        part.extend_from_slice(bytes);
-        let mut lines = part.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
-        let rest = lines.pop().unwrap_or_default();
-        for line in lines {
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.part.extend_from_slice(&rest[..end]);
+            rest = &rest[end + 1..];
+            let line = std::mem::take(&mut self.part);
+            self.is_impossible |= line.len() > MESSAGE_BYTES_MAX;
             self.pending.remove(&self.lines);
             self.append(line)?;
         }
-        self.is_impossible |= rest.len() > MESSAGE_BYTES_MAX;
-        self.part = rest;
+        self.part.extend_from_slice(rest);
+        self.is_impossible |= self.part.len() > MESSAGE_BYTES_MAX;
         Ok(())
+    }
+
+    /// Records that a line cannot be read. It stays damage.
+    pub(crate) fn mark_unreadable(&self) {
+        self.is_unreadable.set(true);
     }
 
     /// Whether every line of the agent's account is here, byte for byte.
     pub(crate) fn is_complete(&self) -> bool {
         !self.is_impossible
+            && !self.is_unreadable.get()
             && self.end.as_ref().is_some_and(|end| {
                 (end.slices, end.bytes) == (self.lines, self.bytes)
                     && end.sha256 == wire::hex(&self.sum.clone().finalize())
             })
     }
 
-    /// Whether the lines are as many as the agent says and are other ones, or no load has them.
+    /// Whether the lines are as many as the agent says and are other ones, or no load has them, or one cannot
+    /// be read.
     pub(crate) fn is_damaged(&self) -> bool {
         let is_at_end = self.end.as_ref().is_some_and(|end| self.lines >= end.slices);
-        self.is_impossible || is_at_end && !self.is_complete()
+        self.is_impossible || self.is_unreadable.get() || is_at_end && !self.is_complete()
     }
 
     /// Numbers of the lines that are not here, of `expected`.
@@ -158,14 +174,27 @@ impl Received {
         self.lines + self.pending.len() as u64
     }
 
-    /// Reads the lines, in order of their numbers; those before their turn come last.
+    /// Reads the lines, in order of their numbers; those before their turn come last. A line that no load has
+    /// is an error of the kind `InvalidData`.
     pub(crate) fn read(&self) -> io::Result<impl Iterator<Item = io::Result<Line>> + '_> {
         let mut file = self.file.try_clone()?;
         file.rewind()?;
-        let in_order = BufReader::new(file).split(b'\n');
-        let early = self.pending.values().map(|line| Ok(line.clone()));
-        Ok(in_order.chain(early).map(|line| Ok(serde_json::from_slice(&line?)?)))
+        let in_order = (0..).zip(BufReader::new(file).split(b'\n'));
+        let early = self.pending.iter().map(|(seq, line)| (*seq, Ok(line.clone())));
+        Ok(in_order.chain(early).map(|(seq, line)| parsed(seq, &line?)))
     }
+}
+
+/// An error that is about the data of an agent.
+pub(crate) fn damage(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+/// Line `seq` of an agent.
+fn parsed(seq: u64, line: &[u8]) -> io::Result<Line> {
+    let line: Line = serde_json::from_slice(line).map_err(|error| damage(error.to_string()))?;
+    let is_possible = line.seq == seq && line.from_ns <= TIME_NS_MAX && line.for_ns <= TIME_NS_MAX;
+    is_possible.then_some(line).ok_or_else(|| damage("no load has this interval"))
 }
 
 /// Whether a load can have every count of this record.
@@ -194,7 +223,7 @@ mod tests {
             (end(37, Value::Null), true),
             (end(36, seed), false),
             (end(2, huge), true),
-            (vec![b' '; MESSAGE_BYTES_MAX + 1], true),
+            (vec![b' '; ACCOUNT_BYTES_MAX + 1], true),
         ] {
             let mut received = Received::new(36).unwrap();
             received.take_end(&bytes);
@@ -267,6 +296,22 @@ mod tests {
                 received.take_bytes(&all[from..(from + step).min(all.len())]).unwrap();
             }
             assert_eq!(read(&received), [0, 1, 2, 3, 4, 5], "{step}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_no_load_has_is_an_error_about_the_data() {
+        let other = Line { for_ns: u64::MAX, ..serde_json::from_slice(&line(1)).unwrap() };
+        for garbage in [b"{".to_vec(), b"\xff".to_vec(), Vec::new(), line(0), line(2), wire::bytes(&other)] {
+            let mut received = Received::new(64).unwrap();
+            received.take_bytes(&[line(0), garbage, line(2), Vec::new()].join(&b'\n')).unwrap();
+            let kinds: Vec<_> = received.read().unwrap().map(|line| line.map_err(|e| e.kind())).collect();
+            assert!(kinds[0].is_ok() && kinds[2].is_ok(), "{kinds:?}");
+            assert_eq!(kinds[1], Err(io::ErrorKind::InvalidData));
+            assert!(!received.is_damaged());
+            received.mark_unreadable();
+            received.end = Some(end_of(3));
+            assert!(received.is_damaged() && !received.is_complete());
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! | subject | what |
 //! |---|---|
-//! | `bakeoff.hello` | The conductor asks which agents are there; each agent answers. |
-//! | `bakeoff.agent.ID` | Orders to one agent, each answered. |
+//! | `bakeoff.hello` | The conductor asks which agents are there. |
+//! | `INBOX.ID` | Each agent's answer; INBOX is the subject that the question names for answers. |
+//! | `bakeoff.agent.ID` | Orders to one agent, each answered at the subject that the order names. |
 //! | `bakeoff.RUN.beat.ID` | An agent is alive, ten times a second; `conductor` is the conductor's echo. |
 //! | `bakeoff.RUN.slice.ID`, `bakeoff.RUN.end.ID` | Intervals and end, in a stream of `JetStream`. |
 //!
@@ -22,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use crate::meant::{Meant, Sent};
 
 /// Version of these messages, together with the program's: both must be equal.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/7");
 pub(crate) const HELLO: &str = "bakeoff.hello";
 /// The name in place of an agent's for the conductor's own beats.
 pub(crate) const CONDUCTOR: &str = "conductor";
@@ -32,6 +33,18 @@ pub(crate) const RANDOM: &str = "/dev/urandom";
 
 pub(crate) fn orders(agent: &str) -> String {
     format!("bakeoff.agent.{agent}")
+}
+
+/// Beginning of the subjects at which a member gets answers.
+pub(crate) fn inbox(member: &str) -> String {
+    format!("_INBOX.{member}")
+}
+
+/// Subject of an agent's answer to a hello.
+///
+/// - `reply`: the one that the hello names.
+pub(crate) fn greeting(reply: &str, agent: &str) -> String {
+    format!("{reply}.{agent}")
 }
 
 pub(crate) fn beat(run: &str, agent: &str) -> String {
@@ -282,6 +295,9 @@ impl Dealt {
     }
 }
 
+/// Longest reason that a member gives.
+pub(crate) const WHY_BYTES_MAX: usize = 1 << 10;
+
 /// Answer to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -478,6 +494,12 @@ pub(crate) fn random(bytes: usize) -> std::io::Result<String> {
 pub(crate) fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+/// A text of a member, cut to a length in bytes.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
 }
 
 pub(crate) fn bytes<T: Serialize>(message: &T) -> Vec<u8> {

@@ -93,7 +93,7 @@ fn await_that(is_true: impl Fn() -> bool) {
 
 fn collected(nats: &Nats, incomplete: Incomplete) -> Result<(Recovered, Vec<HistogramSlice>), FleetError> {
     let mut slices = Vec::new();
-    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told| {
+    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told, _| {
         if let Told::Load(Event::IntervalClosed(closed)) = told {
             slices.extend_from_slice(closed);
         }
@@ -222,6 +222,40 @@ fn an_agent_of_the_same_machine_answers_for_one_that_died_and_the_run_is_invalid
 }
 
 #[test]
+fn a_damaged_interval_makes_the_run_invalid_by_name_and_takes_nothing_from_the_other_agents() {
+    let Some(nats) = Nats::start_with_password() else { return };
+    let members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
+    again("a_conductor_for_other_tests", &[("CONDUCTOR_URL", &nats.url())]).wait().unwrap();
+    await_that(|| members.iter().all(|member| member.kept()[0].join("end.json").exists()));
+    let path = members[1].kept()[0].join("slices.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let second = text.lines().nth(1).unwrap();
+    std::fs::write(&path, text.replacen(second, &"garbage".repeat(9), 1)).unwrap();
+    let (Recovered { record, spools, .. }, slices) = collected(&nats, Incomplete::Refuse).unwrap();
+    assert_eq!(record.verdict.state, Validity::Invalid);
+    let check = record.verdict.checks.iter().find(|check| check.name == "slices").unwrap();
+    assert!(!check.ok && check.text.contains("agent a2"), "{check:?}");
+    let of_intervals =
+        slices.iter().filter(|slice| slice.kind == LatencyKind::Response && slice.operation.is_empty());
+    let of_intervals: u64 = of_intervals.map(|slice| slice.histogram.count()).sum();
+    let of_a2 = of_intervals.checked_sub(record.agents[0].counts.done).unwrap();
+    assert!((1..record.agents[1].counts.done).contains(&of_a2), "{of_a2} before the damage");
+    spools.release();
+    assert!(members[0].kept().is_empty() && members[1].kept().len() == 1, "a person may look at it");
+}
+
+#[test]
+fn a_collection_that_is_interrupted_stores_and_removes_nothing() {
+    let Some(nats) = Nats::start_with_password() else { return };
+    let member = Member::start(nats.server(), "a1");
+    let stop = Stop::new();
+    stop.request();
+    let stopped = recover(&nats.server(), RUN, Incomplete::Accept, &stop, &mut |_, _| {});
+    assert!(matches!(stopped, Err(FleetError::Interrupted)), "{stopped:?}");
+    drop(member);
+}
+
+#[test]
 fn a_machine_that_was_started_again_has_another_clock() {
     let Some(nats) = Nats::start_with_password() else { return };
     let members: Vec<Member> = (1..=2).map(|n| Member::start(nats.server(), &format!("a{n}"))).collect();
@@ -273,7 +307,7 @@ fn collected_with_observers(
     incomplete: Incomplete,
 ) -> Result<(Recovered, Vec<Watched>), FleetError> {
     let mut watched = Vec::new();
-    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told| match told {
+    let recovered = recover(&nats.server(), RUN, incomplete, &Stop::new(), &mut |told, _| match told {
         Told::Watched(of) => watched.push(Watched::clone(of)),
         Told::Note(line) => eprintln!("collector: {line}"),
         Told::Load(_) => {}

@@ -266,81 +266,6 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     if read.is_empty() { Err("it has no token".into()) } else { Ok(read) }
 }
 
-/// User of the process of this machine at the other end of a loopback connection; `None` if unknown.
-///
-/// The kernel prints uid 0 and inode 0 for a socket that no process has open any more, so a connection that
-/// its user closed at once would look like one of root. Only an established connection with an inode
-/// counts. The kernel reads state, uid and inode one after the other: a second look finds a socket that was
-/// closed in between.
-///
-/// # Source
-///
-/// `get_tcp4_sock` in `net/ipv4/tcp_ipv4.c`; `proc_net_tcp.rst` of the kernel.
-pub(crate) fn uid_of(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
-    let path = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
-    let look = || owner_in(&std::fs::read_to_string(path).ok()?, peer, own);
-    let first = look()?;
-    (look()? == first).then_some(first.uid)
-}
-
-/// Owner of an established socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
-    uid: u32,
-    inode: u64,
-}
-
-/// Whether the server of a loopback connection is a process of root or of this user.
-///
-/// A connection that the server has not accepted yet has no owner in the kernel's table. Then every process
-/// that listens on the port must be one of these.
-///
-/// - `server`, `own`: the two ends of the connection.
-pub(crate) fn is_ours(server: SocketAddr, own: SocketAddr) -> bool {
-    let is_trusted = |uid: u32| uid == 0 || uid == geteuid().as_raw();
-    uid_of(server, own).map_or_else(
-        || {
-            let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
-            let listeners: Vec<u32> =
-                tables.iter().flatten().flat_map(|table| listeners_in(table, server.port())).collect();
-            !listeners.is_empty() && listeners.into_iter().all(is_trusted)
-        },
-        is_trusted,
-    )
-}
-
-/// States of sockets in the table.
-const ESTABLISHED: &str = "01";
-const LISTENS: &str = "0A";
-
-/// Users of the sockets that listen on a port.
-fn listeners_in(table: &str, port: u16) -> Vec<u32> {
-    let port = format!(":{port:04X}");
-    let lines = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let found = lines.filter(|words| words.len() > 9 && words[3] == LISTENS && words[1].ends_with(&port));
-    // A user that cannot be read is not trusted.
-    found.map(|words| words[7].parse().unwrap_or(u32::MAX)).collect()
-}
-
-fn owner_in(table: &str, peer: SocketAddr, own: SocketAddr) -> Option<Owner> {
-    let (peer, own) = (in_table(peer), in_table(own));
-    let line = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let found = line.into_iter().find(|words| words.len() > 9 && words[1] == peer && words[2] == own)?;
-    let inode: u64 = found[9].parse().ok()?;
-    (found[3] == ESTABLISHED && inode != 0).then_some(Owner { uid: found[7].parse().ok()?, inode })
-}
-
-/// An address as the kernel prints it: words in the order of this machine's bytes.
-fn in_table(address: SocketAddr) -> String {
-    let octets = match address {
-        SocketAddr::V4(v4) => v4.ip().octets().to_vec(),
-        SocketAddr::V6(v6) => v6.ip().octets().to_vec(),
-    };
-    let word = |four: &[u8]| u32::from_ne_bytes(four.try_into().expect("four bytes"));
-    let words = octets.chunks(4).fold(String::new(), |text, four| text + &format!("{:08X}", word(four)));
-    format!("{words}:{:04X}", address.port())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -414,44 +339,5 @@ mod tests {
         }
         let own = access.identify(&peer(Some(geteuid().as_raw())), &HeaderMap::new());
         assert_eq!(own.unwrap().role, Role::Run);
-    }
-
-    #[test]
-    fn the_user_of_a_connection_is_read_from_the_kernels_table() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
-                     0: 0100007F:20E4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     5        0 1 1 0 100\n   \
-                     1: 0100007F:20E4 0100007F:B1A2 01 00000000:00000000 00:00000000 00000000     5        0 2 1 0 20\n   \
-                     2: 0100007F:B1A2 0100007F:20E4 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20\n";
-        let (peer, own) = ("127.0.0.1:45474".parse().unwrap(), "127.0.0.1:8420".parse().unwrap());
-        let uid_in = |table: &str, peer| owner_in(table, peer, own).map(|owner| owner.uid);
-        assert_eq!(uid_in(table, peer), Some(1000), "the other end, not ours");
-        assert_eq!(uid_in(table, "127.0.0.1:45475".parse().unwrap()), None);
-        assert_eq!(listeners_in(table, 8420), [5]);
-        assert!(listeners_in(table, 45474).is_empty(), "it does not listen");
-        // Closed by its user: the kernel names no inode, and uid 0, which is root's.
-        let closed = "02 00000000:00000000 00:00000000 00000000     0        0 0";
-        for state in ["01", "04", "05", "06"] {
-            let closed = table.replace(
-                "01 00000000:00000000 00:00000000 00000000  1000        0 3",
-                &closed.replacen("02", state, 1),
-            );
-            assert_eq!(uid_in(&closed, peer), None, "{state}");
-        }
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let found = uid_of(client.local_addr().unwrap(), client.peer_addr().unwrap());
-        assert_eq!(found, Some(geteuid().as_raw()));
-    }
-
-    #[test]
-    fn a_connection_that_its_user_closed_at_once_belongs_to_nobody() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (peer, own) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
-        std::io::Write::write_all(&mut client, b"POST /api/v1/queue HTTP/1.1\r\n").unwrap();
-        drop(client);
-        let (_stream, found) = listener.accept().unwrap();
-        assert_eq!(found, peer);
-        assert_eq!(uid_of(peer, own), None, "the kernel's table has uid 0 for it");
     }
 }

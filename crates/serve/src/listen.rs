@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use confine::peer::uid_of;
 use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ServeError;
-use crate::identity::{Peer, uid_of};
+use crate::identity::Peer;
 use crate::place::SOCKET;
 use crate::tls::fingerprint;
 

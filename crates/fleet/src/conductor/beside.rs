@@ -3,13 +3,15 @@
 
 use archive::documents;
 use async_nats::Client;
+use load::StopLevel;
 use record::agents::Watched;
 use record::load::OfProbe;
 use record::missing::Missing;
 
-use super::left::{AllLeft, read_whole};
+use super::left::AllLeft;
 use super::observers::{machine, observation, tell_of};
-use super::office::{Conductor, Helper, Tell, Told};
+use super::office::{Conductor, HOST_BYTES_MAX, Helper, Tell, Told};
+use super::parts::{Limit, Place, account};
 use crate::error::FleetError;
 use crate::wire::{self, Hello, Helpers, LeftSpool, SpoolFile, Start};
 
@@ -20,7 +22,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    pub(super) async fn find(client: &Client, left: &AllLeft, run: &str) -> Self {
+    pub(super) async fn find(client: &Client, left: &AllLeft, run: &str, limit: &Limit<'_>) -> Self {
         let of = |work: String| {
             let spools = left.iter().filter(move |((run, _), _)| *run == work);
             spools.map(|(_, (via, spool, _))| (via.clone(), spool.clone()))
@@ -28,7 +30,9 @@ impl Beside {
         let mut probe = None;
         for (via, spool) in of(wire::probed(run)) {
             let owner = owner(&via, &spool);
-            let start = read_whole(client, &via.agent, owner.as_deref(), &spool.run, SpoolFile::Start).await;
+            let file = SpoolFile::Start;
+            let place = Place { agent: &via.agent, owner: owner.as_deref(), run: &spool.run, file };
+            let start = account(client, place, limit).await.ok();
             let start = start.and_then(|bytes| serde_json::from_slice::<Start>(&bytes).ok());
             if let Some(start) = start.filter(|start| start.run == spool.run && start.agent == spool.owner) {
                 probe = Some((via, spool, start));
@@ -83,17 +87,18 @@ impl Conductor<'_> {
         for (via, spool) in beside.observers {
             let owner = owner(&via, &spool);
             let host = machine(&via.host, &spool.owner, hosts.iter().map(String::as_str));
-            let file = SpoolFile::Observed;
-            let bytes = read_whole(&self.client, &via.agent, owner.as_deref(), &spool.run, file).await;
-            let seen = match &bytes {
-                None => Err(Missing::because("its numbers cannot be read")),
-                Some(_) if !spool.has_end => Err(Missing::because("it ended before its numbers were stored")),
-                Some(bytes) => observation(bytes, &host),
-            };
             let agent = spool.owner.clone();
+            let mut helper = Helper { hello: via, run: spool.run, owner, before: None, is_collected: false };
+            let limit = Limit::new(self.fleet.stop, StopLevel::Finish);
+            let place = helper.place(SpoolFile::Observed);
+            let read = observation(&self.client, place, &limit, &host).await;
+            helper.is_collected = read.is_ok();
+            let seen = match read {
+                Ok(_) if !spool.has_end => Err(Missing::because("it ended before its numbers were stored")),
+                read => read.flatten(),
+            };
             tell_of(&Watched { agent, host, measured_from_ns, seen }, tell);
-            let (run, is_collected) = (spool.run, bytes.is_some());
-            self.observers.push(Helper { hello: via, run, owner, before: None, is_collected });
+            self.observers.push(helper);
         }
         let Some((via, spool, start)) = beside.probe else {
             if asked.probe {
@@ -103,14 +108,17 @@ impl Conductor<'_> {
             return None;
         };
         let owner = owner(&via, &spool);
-        let bytes = read_whole(&self.client, &via.agent, owner.as_deref(), &spool.run, SpoolFile::End).await;
-        let record = match bytes.filter(|bytes| !bytes.is_empty()) {
-            None => Err(Missing::because("it sent no final report")),
-            Some(bytes) => self.record(&bytes),
+        let mut helper = Helper { hello: via, run: spool.run, owner, before: None, is_collected: false };
+        let limit = Limit::new(self.fleet.stop, StopLevel::Finish);
+        let bytes = account(&self.client, helper.place(SpoolFile::End), &limit).await;
+        let record = match bytes {
+            Ok(bytes) if !bytes.is_empty() => self.record(&bytes),
+            _ => Err(Missing::because("it sent no final report")),
         };
-        let (run, is_collected) = (spool.run, record.is_ok());
-        self.probe = Some(Helper { hello: via, run, owner, before: None, is_collected });
+        helper.is_collected = record.is_ok();
+        self.probe = Some(helper);
         let per_s = documents::settings(start.settings).ok()?.pace.per_s()?;
-        Some(OfProbe { agent: start.agent, host: start.host, per_s, record: record.map(Box::new) })
+        let host = wire::cut(start.host, HOST_BYTES_MAX);
+        Some(OfProbe { agent: start.agent, host, per_s, record: record.map(Box::new) })
     }
 }

@@ -8,8 +8,8 @@ use load::StopLevel;
 
 use super::gather::CLOCKS_AT_ONCE;
 use super::office::{self, Conductor, Tell, Told};
+use super::parts::{Limit, is_last};
 use crate::clock::Offset;
-use crate::received::MESSAGE_BYTES_MAX;
 use crate::wire::{Hello, SpoolFile};
 
 /// Attempts to read on, at the server or at an agent that has gone away.
@@ -38,8 +38,10 @@ impl Conductor<'_> {
             }
             let had = self.members[index].received.count();
             // One that was lost may be back.
-            self.read_end(index, if is_gone { 1 } else { tries }).await;
-            self.read_lines(index, if is_gone { 1 } else { tries }).await;
+            let tries = if is_gone { 1 } else { tries };
+            let limit = self.limit();
+            self.read_end(index, tries, &limit).await;
+            self.read_lines(index, tries, &limit).await;
             let received = &self.members[index].received;
             let read = received.count().saturating_sub(had);
             if read > 0 {
@@ -69,32 +71,20 @@ impl Conductor<'_> {
     }
 
     /// Reads the account of a member's end.
-    pub(super) async fn read_end(&mut self, index: usize, tries: u32) {
+    pub(super) async fn read_end(&mut self, index: usize, tries: u32, limit: &Limit<'_>) {
         let member = &self.members[index];
         if member.received.end.is_some() || member.received.is_damaged() || member.failed.is_some() {
             return;
         }
-        let mut bytes = Vec::new();
         let mut tries_left = tries;
-        while tries_left > 0 {
-            match self.read(index, SpoolFile::End, bytes.len() as u64).await {
-                Some(more) if more.is_empty() => {
-                    // The file appears whole, so it has been read, or is not there yet.
-                    let received = &mut self.members[index].received;
-                    received.take_end(&bytes);
-                    if received.end.is_some() || received.is_damaged() {
-                        return;
-                    }
-                    bytes.clear();
+        while tries_left > 0 && limit.reached().is_none() {
+            // The file appears whole, so it has been read, or is not there yet.
+            if let Some(bytes) = self.end_account(index, limit).await {
+                let received = &mut self.members[index].received;
+                received.take_end(&bytes);
+                if received.end.is_some() || received.is_damaged() {
+                    return;
                 }
-                Some(more) => {
-                    bytes.extend_from_slice(&more);
-                    if bytes.len() > MESSAGE_BYTES_MAX {
-                        return self.members[index].received.take_end(&bytes);
-                    }
-                    continue;
-                }
-                None => {}
             }
             tries_left -= 1;
             if tries_left > 0 {
@@ -104,24 +94,20 @@ impl Conductor<'_> {
     }
 
     /// Reads the lines of a member that are not here.
-    pub(super) async fn read_lines(&mut self, index: usize, tries: u32) {
+    pub(super) async fn read_lines(&mut self, index: usize, tries: u32, limit: &Limit<'_>) {
         let mut tries_left = tries;
-        while tries_left > 0 {
+        while tries_left > 0 && limit.reached().is_none() {
             let received = &self.members[index].received;
             if received.is_complete() || received.is_damaged() {
                 return;
             }
             let offset = received.read_from();
-            match self.read(index, SpoolFile::Slices, offset).await {
-                Some(bytes) if !bytes.is_empty() => {
-                    if self.members[index].received.take_bytes(&bytes).is_err() {
-                        return;
-                    }
-                    continue;
+            if let Some(part) = self.read(index, SpoolFile::Slices, offset).await {
+                // After the last part, what is missing is nowhere.
+                if self.members[index].received.take_bytes(&part).is_err() || is_last(&part) {
+                    return;
                 }
-                // The agent has no more: what is missing is nowhere.
-                Some(_) => return,
-                None => {}
+                continue;
             }
             tries_left -= 1;
             if tries_left > 0 {

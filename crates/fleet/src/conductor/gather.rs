@@ -16,7 +16,7 @@ use crate::clock::Offset;
 use crate::error::FleetError;
 use crate::meant::Sent;
 use crate::received::{self, Received};
-use crate::wire::{self, Beat, Hello, Order, Plan, Seal};
+use crate::wire::{self, Beat, Hello, Order, Plan, Seal, WHY_BYTES_MAX};
 
 /// Interval at which agents that prepare are given a sign that their conductor lives.
 const SIGN_NS: u64 = 2_000_000_000;
@@ -202,7 +202,8 @@ impl Conductor<'_> {
                 let from = message.subject.rsplit('.').next().unwrap_or_default();
                 match serde_json::from_slice(&message.payload) {
                     Ok(Beat::Failed { why }) => {
-                        return Err(FleetError::Agent { agent: from.to_owned(), text: why });
+                        let text = wire::cut(why, WHY_BYTES_MAX);
+                        return Err(FleetError::Agent { agent: from.to_owned(), text });
                     }
                     Ok(Beat::Refused { why }) => return Err(Self::absent(from, format!("refused: {why}"))),
                     Ok(Beat::Ready) => waits.retain(|(index, _)| agent_of(*index) != from),

@@ -6,8 +6,7 @@ use async_nats::Client;
 
 use super::office;
 use crate::error::FleetError;
-use crate::received::MESSAGE_BYTES_MAX;
-use crate::wire::{self, Answer, Hello, LeftSpool, Order, SpoolFile};
+use crate::wire::{self, Answer, Hello, LeftSpool, Order};
 
 /// Spools that agents have left, by run and owner, with the agent that answers for each and the number of its
 /// machine's start.
@@ -37,28 +36,4 @@ pub(super) async fn left(client: &Client, hellos: &[Hello], run: &str) -> Result
         }
     }
     Ok(all)
-}
-
-/// A file of a spool; `None` if the agent does not answer, or if the file is too long.
-pub(super) async fn read_whole(
-    client: &Client,
-    agent: &str,
-    owner: Option<&str>,
-    run: &str,
-    file: SpoolFile,
-) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    while bytes.len() <= MESSAGE_BYTES_MAX {
-        let order = Order::Read {
-            run: run.to_owned(),
-            file,
-            offset: bytes.len() as u64,
-            owner: owner.map(str::to_owned),
-        };
-        match office::ask_bytes(client, agent, None, order).await.ok()? {
-            more if more.is_empty() => return Some(bytes),
-            more => bytes.extend_from_slice(&more),
-        }
-    }
-    None
 }

@@ -9,24 +9,30 @@ use futures_util::future::join_all;
 use load::Stop;
 use record::agents::{FleetSettings, Watched};
 use record::clock::{Clock as _, Monotonic};
-use record::missing::{Maybe, Missing};
+use tokio::time::Instant;
 
 use crate::clock::{self, Offset, PROBES, Trip};
 use crate::error::FleetError;
 use crate::meant::Meant;
-use crate::received::{MESSAGE_BYTES_MAX, Received};
+use crate::received::Received;
 use crate::server::Server;
-use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order, SpoolFile};
+use crate::wire::{self, Addressed, Answer, Dealt, Hello, Order};
 
 /// Time for an answer to an order.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Attempts to stop an agent.
 const STOP_TRIES: u32 = 2;
-/// Share of the attempts to find the end of a helper's work that an order without an answer costs.
-const NO_ANSWER_COSTS: u32 = 5;
-const HELPER_AGAIN: Duration = Duration::from_millis(250);
 /// After the last answer to a hello, no more are expected.
 const QUIET: Duration = Duration::from_millis(300);
+/// Longest time from one hello to the next.
+const ROUND: Duration = Duration::from_secs(2);
+/// Longest answer to a hello.
+const HELLO_BYTES_MAX: usize = 16 << 10;
+/// Longest name of a machine.
+pub(super) const HOST_BYTES_MAX: usize = 255;
+/// Most answers, and most of one name: the second shows that a name is not unique.
+const HELLOS_MAX: usize = 2_000;
+const OF_ONE_NAME_MAX: usize = 2;
 
 /// A load, and the fleet that is to play it.
 #[derive(Debug)]
@@ -194,7 +200,7 @@ impl Spools {
 
 impl Member {
     /// The agent to ask for its spool, and the owner of the spool if it is another.
-    fn asked(&self) -> (String, Option<String>) {
+    pub(super) fn asked(&self) -> (String, Option<String>) {
         let own = self.hello.agent.clone();
         match &self.via {
             None => (own, None),
@@ -213,22 +219,22 @@ pub(crate) async fn hellos(
 ) -> Result<Vec<Hello>, FleetError> {
     let refused = |text: String| FleetError::Server { url: server.shown(), text };
     let inbox = client.new_inbox();
-    let mut answers = client.subscribe(inbox.clone()).await.map_err(|e| refused(e.to_string()))?;
-    let deadline = tokio::time::Instant::now() + patience;
+    let all = wire::greeting(&inbox, "*");
+    let mut answers = client.subscribe(all).await.map_err(|e| refused(e.to_string()))?;
+    let deadline = Instant::now() + patience;
     let mut found: Vec<Hello> = Vec::new();
-    while tokio::time::Instant::now() < deadline && !stop.is_requested() {
+    while Instant::now() < deadline && !stop.is_requested() {
         // Asked again each time: an agent may be connecting.
         let asked = client.publish_with_reply(wire::HELLO, inbox.clone(), bytes::Bytes::new()).await;
         asked.map_err(|e| refused(e.to_string()))?;
         client.flush().await.map_err(|e| refused(e.to_string()))?;
-        while let Ok(Some(message)) = tokio::time::timeout(QUIET, answers.next()).await {
-            if let Ok(hello) = serde_json::from_slice::<Hello>(&message.payload)
-                && wire::is_name(&hello.agent)
-            {
-                // It is asked again and again.
-                let of = |hello: &Hello| (hello.agent.clone(), hello.epoch.clone());
-                found.retain(|known| of(known) != of(&hello));
-                found.push(hello);
+        let round = deadline.min(Instant::now() + ROUND);
+        // An agent that sends answers without end does not hold up the others.
+        while Instant::now() < round && !stop.is_requested() {
+            let next = tokio::time::timeout_at(round.min(Instant::now() + QUIET), answers.next()).await;
+            let Ok(Some(message)) = next else { break };
+            if let Some(hello) = hello_in(&message.subject, &message.payload) {
+                add(&mut found, hello);
             }
         }
         if is_enough(&found) {
@@ -237,6 +243,25 @@ pub(crate) async fn hellos(
     }
     found.sort();
     Ok(found)
+}
+
+/// The answer of the agent that the subject names; `None` if it is another's, or none.
+fn hello_in(subject: &str, bytes: &[u8]) -> Option<Hello> {
+    if bytes.len() > HELLO_BYTES_MAX {
+        return None;
+    }
+    let hello: Hello = serde_json::from_slice(bytes).ok()?;
+    let is_own = subject.rsplit('.').next() == Some(hello.agent.as_str());
+    (is_own && wire::is_name(&hello.agent) && hello.host.len() <= HOST_BYTES_MAX).then_some(hello)
+}
+
+/// Adds an answer, in place of an earlier one of the same process.
+fn add(found: &mut Vec<Hello>, hello: Hello) {
+    found.retain(|known| (&known.agent, &known.epoch) != (&hello.agent, &hello.epoch));
+    let of_name = found.iter().filter(|known| known.agent == hello.agent).count();
+    if of_name < OF_ONE_NAME_MAX && found.len() < HELLOS_MAX {
+        found.push(hello);
+    }
 }
 
 /// Gives an order to the process that sent `hello` and waits for the answer.
@@ -311,52 +336,6 @@ impl Conductor<'_> {
         }
     }
 
-    /// The end of a helper's work; the reason if it does not come.
-    pub(super) async fn end_of(&self, helper: &Helper, tries: u32) -> Maybe<Vec<u8>> {
-        let mut tries_left = tries;
-        loop {
-            match self.part_of(helper, SpoolFile::End, 0).await {
-                Some(bytes) if !bytes.is_empty() => return self.file_of(helper, SpoolFile::End).await,
-                found => {
-                    let costs = if found.is_none() { tries.div_ceil(NO_ANSWER_COSTS) } else { 1 };
-                    tries_left = tries_left.saturating_sub(costs);
-                }
-            }
-            if tries_left == 0 {
-                return Err(Missing::because("it did not end its work"));
-            }
-            tokio::time::sleep(HELPER_AGAIN).await;
-        }
-    }
-
-    /// A file of a helper.
-    pub(super) async fn file_of(&self, helper: &Helper, file: SpoolFile) -> Maybe<Vec<u8>> {
-        let mut bytes = Vec::new();
-        loop {
-            let part = self.part_of(helper, file, bytes.len() as u64).await;
-            match part.ok_or_else(|| Missing::because("it was lost before its numbers were read"))? {
-                part if part.is_empty() => return Ok(bytes),
-                part => bytes.extend(part),
-            }
-            if bytes.len() > MESSAGE_BYTES_MAX {
-                return Err(Missing::because("it has more than 64 MiB of numbers"));
-            }
-        }
-    }
-
-    async fn part_of(&self, helper: &Helper, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
-        let order = Order::Read { run: helper.run.clone(), file, offset, owner: None };
-        let asked = ask_bytes(&self.client, &helper.hello.agent, None, order).await;
-        asked.ok().map(|bytes| bytes.to_vec())
-    }
-
-    /// A part of a file of the member's, also if its process was started again; `None` if none answers.
-    pub(super) async fn read(&self, index: usize, file: SpoolFile, offset: u64) -> Option<Vec<u8>> {
-        let (agent, owner) = self.members[index].asked();
-        let order = Order::Read { run: self.fleet.run.clone(), file, offset, owner };
-        ask_bytes(&self.client, &agent, None, order).await.ok().map(|bytes| bytes.to_vec())
-    }
-
     pub(super) fn absent(agent: &str, text: String) -> FleetError {
         FleetError::Absent { agent: agent.to_owned(), text }
     }
@@ -415,4 +394,57 @@ impl Conductor<'_> {
 async fn remove_stream(client: &Client, run: &str) {
     let stream = async_nats::jetstream::new(client.clone());
     let _ = tokio::time::timeout(ANSWER, stream.delete_stream(wire::stream(run))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn hello(agent: &str, epoch: &str) -> Hello {
+        Hello {
+            agent: agent.into(),
+            host: "here".into(),
+            version: wire::VERSION.to_owned(),
+            cpus: 1,
+            busy: None,
+            epoch: epoch.into(),
+            labels: BTreeMap::new(),
+            weight: 1,
+            observes: false,
+            probes: false,
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_as_that_of_the_agent_in_its_subject() {
+        let bytes = wire::bytes(&hello("gen1", "e"));
+        assert_eq!(hello_in("_INBOX.conductor.x.gen1", &bytes), Some(hello("gen1", "e")));
+        for other in ["_INBOX.conductor.x.gen2", "_INBOX.conductor.x", ""] {
+            assert_eq!(hello_in(other, &bytes), None, "{other}");
+        }
+        let label = ("l".to_owned(), "x".repeat(HELLO_BYTES_MAX));
+        let long = Hello { labels: [label].into(), ..hello("gen1", "e") };
+        let named = Hello { host: "h".repeat(HOST_BYTES_MAX + 1), ..hello("gen1", "e") };
+        for hello in [long, named] {
+            assert_eq!(hello_in("_INBOX.conductor.x.gen1", &wire::bytes(&hello)), None);
+        }
+    }
+
+    #[test]
+    fn one_agent_cannot_take_the_places_of_the_others() {
+        let mut found = Vec::new();
+        for number in 0..10_000 {
+            add(&mut found, hello("gen2", &number.to_string()));
+        }
+        add(&mut found, hello("gen1", "e"));
+        add(&mut found, Hello { cpus: 7, ..hello("gen1", "e") });
+        let names: Vec<(&str, u32)> = found.iter().map(|hello| (hello.agent.as_str(), hello.cpus)).collect();
+        assert_eq!(names, [("gen2", 1), ("gen2", 1), ("gen1", 7)]);
+        for number in 0..2 * HELLOS_MAX {
+            add(&mut found, hello(&format!("a{number}"), "e"));
+        }
+        assert_eq!(found.len(), HELLOS_MAX);
+    }
 }

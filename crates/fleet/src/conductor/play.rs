@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::office::{Conductor, Member, Tell, Told};
 use crate::error::FleetError;
 use crate::presence::{BEAT_NS, Presence};
-use crate::wire::{self, Beat, Line, Order};
+use crate::wire::{self, Beat, Line, Order, WHY_BYTES_MAX};
 
 /// The start is at least as many clock bounds ahead: the order has to arrive, over ways of any length.
 const LEAD_BOUNDS: u64 = 20;
@@ -29,6 +29,9 @@ const LEAD_MAX_NS: u64 = 30_000_000_000;
 const STOP_AGAIN_NS: u64 = 1_000_000_000;
 /// Pause before the stream is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
+/// Beats that are taken between two looks at everything else: more than a fleet sends in that time, so that
+/// those of one agent cannot hold up the rest.
+const BEATS_AT_ONCE: u32 = 4_096;
 /// Messages of the stream that wait for the conductor.
 const STORED_MAX: usize = 64;
 /// Lines of an agent that wait to be shown, and their bytes.
@@ -66,16 +69,20 @@ impl Conductor<'_> {
         };
         let mut tick = tokio::time::interval(Duration::from_nanos(BEAT_NS / 2));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut was_away, mut stop_at_ns) = (false, 0);
+        let (mut was_away, mut stop_at_ns, mut beats_taken) = (false, 0, 0);
         while self.members.iter().any(|member| !member.is_over) {
             tokio::select! {
                 biased;
-                Some(beat) = beats.next() => self.hear(&beat, &mut presence, tell),
+                Some(beat) = beats.next(), if beats_taken < BEATS_AT_ONCE => {
+                    beats_taken += 1;
+                    self.hear(&beat, &mut presence, tell);
+                }
                 () = until(moments.front()), if !moments.is_empty() => {
                     moments.pop_front().iter().for_each(|(_, event)| tell(&Told::Load(event)));
                 }
                 Some(message) = stored.recv() => self.take(&message, &mut display, tell)?,
                 _ = tick.tick() => {
+                    beats_taken = 0;
                     let is_away = presence.is_away(Monotonic.now_ns());
                     if is_away != was_away {
                         was_away = is_away;
@@ -170,6 +177,7 @@ impl Conductor<'_> {
         match serde_json::from_slice(&message.payload) {
             Ok(Beat::Ended) => member.is_over = true,
             Ok(Beat::Failed { why } | Beat::Refused { why }) if member.failed.is_none() => {
+                let why = wire::cut(why, WHY_BYTES_MAX);
                 tell(&Told::Note(format!("agent {from} failed: {why}")));
                 member.failed = Some(why);
                 member.is_over = true;

@@ -14,7 +14,7 @@ use super::office::{self, Conductor, Helper, Tell, Told};
 use crate::error::FleetError;
 use crate::meant::{Meant, Sent};
 use crate::received::{self, Received};
-use crate::wire::{self, Beat, Dealt, Hello, Helpers, Order, Plan, Seal};
+use crate::wire::{self, Beat, Dealt, Hello, Helpers, Order, Plan, Seal, WHY_BYTES_MAX};
 
 /// Time in which a probe has to connect.
 const READY_NS: u64 = 20_000_000_000;
@@ -80,7 +80,8 @@ impl Conductor<'_> {
             match beat {
                 Some(Beat::Ready) => break,
                 Some(Beat::Failed { why }) => {
-                    return Err(FleetError::Agent { agent: hello.agent, text: why });
+                    let text = wire::cut(why, WHY_BYTES_MAX);
+                    return Err(FleetError::Agent { agent: hello.agent, text });
                 }
                 Some(Beat::Refused { why }) => {
                     return Err(Self::absent(&hello.agent, format!("refused: {why}")));
@@ -106,7 +107,7 @@ impl Conductor<'_> {
     pub(super) async fn collect_probe(&mut self, tell: Tell<'_>) -> Option<OfProbe> {
         let per_s = self.fleet.asked.probe_per_s?;
         let probe = self.probe.as_ref()?;
-        let end = self.end_of(probe, END_TRIES).await;
+        let end = self.end_of(probe, END_TRIES, &self.limit()).await;
         let record = end.and_then(|bytes| self.record(&bytes));
         let Hello { agent, host, .. } = probe.hello.clone();
         if let Err(missing) = &record {

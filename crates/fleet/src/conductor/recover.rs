@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use archive::documents;
 use async_nats::Client;
-use load::Stop;
+use load::{Stop, StopLevel};
 use record::agents::{ClockOffset, FleetSettings};
 use record::clock::WallAnchor;
 use record::load::LoadRecord;
 use record::series::HistogramSlice;
 
 use super::beside::Beside;
-use super::left::{AllLeft, left, read_whole};
-use super::office::{self, Conductor, Fleet, Member, Spools, Tell, Told};
+use super::left::{AllLeft, left};
+use super::office::{self, Conductor, Fleet, HOST_BYTES_MAX, Member, Spools, Tell, Told};
+use super::parts::{Limit, Place, account};
 use crate::clock::{self, Offset};
 use crate::error::FleetError;
 use crate::meant::Meant;
@@ -64,16 +65,19 @@ struct Found {
 ///
 /// The distributions of the intervals are only in [`load::Event::IntervalClosed`].
 ///
+/// - `tell`: called with the moment that [`Recovered::anchor`] will be, so that the numbers of observers need
+///   not wait for it.
+///
 /// # Errors
 ///
-/// [`FleetError`] if an agent still plays the run, no spool has it, spools contradict each other, or a share
-/// is missing and `incomplete` refuses it.
+/// [`FleetError`] if an agent still plays the run, no spool has it, spools contradict each other, a share is
+/// missing and `incomplete` refuses it, or a stop is requested.
 pub fn recover(
     server: &Server,
     run: &str,
     incomplete: Incomplete,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Told<'_>),
+    tell: &mut dyn FnMut(&Told<'_>, WallAnchor),
 ) -> Result<Recovered, FleetError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
@@ -82,10 +86,14 @@ pub fn recover(
         let client = server.connect(wire::CONDUCTOR).await?;
         let hellos = office::hellos(server, &client, PATIENCE, stop, &|_| false).await?;
         let left = left(&client, &hellos, run).await?;
-        let found = find(&client, &left, run).await?;
-        let beside = Beside::find(&client, &left, run).await;
-        Ok::<_, FleetError>((client, found, beside))
+        let found = find(&client, &left, run, stop).await;
+        let beside = Beside::find(&client, &left, run, &limit(stop)).await;
+        unless_stopped(stop)?;
+        Ok::<_, FleetError>((client, found?, beside))
     })?;
+    let Start { monotonic_ns, unix_ns, .. } = found[0].start;
+    let anchor = WallAnchor { monotonic_ns, unix_ns };
+    let mut tell = |told: &Told<'_>| tell(told, anchor);
     let meant = agreed(run, &found)?;
     let dealt = found[0].start.dealt();
     if incomplete == Incomplete::Refuse {
@@ -110,17 +118,29 @@ pub fn recover(
         for index in 0..conductor.members.len() {
             if conductor.members[index].failed.is_none() {
                 let has_end = found.iter().any(|f| f.start.index as usize == index && f.spool.has_end);
-                conductor.read_end(index, if has_end { TRIES } else { 1 }).await;
-                conductor.read_lines(index, TRIES).await;
+                let limit = limit(stop);
+                conductor.read_end(index, if has_end { TRIES } else { 1 }, &limit).await;
+                conductor.read_lines(index, TRIES, &limit).await;
             }
         }
-        let record = merged(&conductor, (&found, &dealt), &clocks, tell)?;
-        let probe = conductor.collect_left(beside, dealt.helpers, record.measured_from_ns, tell).await;
+        unless_stopped(stop)?;
+        let record = merged(&conductor, (&found, &dealt), &clocks, &mut tell)?;
+        let probe = conductor.collect_left(beside, dealt.helpers, record.measured_from_ns, &mut tell).await;
+        unless_stopped(stop)?;
         Ok::<_, FleetError>(LoadRecord { probe, ..record })
     })?;
-    let Start { monotonic_ns, unix_ns, .. } = found[0].start;
     let spools = Spools::new(runtime, conductor);
-    Ok(Recovered { record, anchor: WallAnchor { monotonic_ns, unix_ns }, spools })
+    Ok(Recovered { record, anchor, spools })
+}
+
+/// The limit for the next agent: the first request of a stop ends a collection.
+fn limit(stop: &Stop) -> Limit<'_> {
+    Limit::new(stop, StopLevel::Finish)
+}
+
+/// Refuses to go on after a stop: a part that it cuts off must not be stored as if the agent had no more.
+fn unless_stopped(stop: &Stop) -> Result<(), FleetError> {
+    if stop.is_requested() { Err(FleetError::Interrupted) } else { Ok(()) }
 }
 
 /// Whether the spools of all `of` shares are there.
@@ -138,11 +158,12 @@ fn check(found: &[Found], of: u32) -> Result<(), FleetError> {
 }
 
 /// The spools of the shares, in their order.
-async fn find(client: &Client, left: &AllLeft, run: &str) -> Result<Vec<Found>, FleetError> {
+async fn find(client: &Client, left: &AllLeft, run: &str, stop: &Stop) -> Result<Vec<Found>, FleetError> {
     let mut found = Vec::new();
     for ((_, owner), (via, spool, boot)) in left.iter().filter(|((of, _), _)| of == run) {
         let other = (via.agent != *owner).then_some(owner.as_str());
-        let bytes = read_whole(client, &via.agent, other, run, SpoolFile::Start).await.unwrap_or_default();
+        let place = Place { agent: &via.agent, owner: other, run, file: SpoolFile::Start };
+        let bytes = account(client, place, &limit(stop)).await.unwrap_or_default();
         let start: Start = serde_json::from_slice(&bytes).map_err(|_| FleetError::Absent {
             agent: owner.clone(),
             text: format!("its spool does not tell how run {run} began"),
@@ -178,7 +199,7 @@ fn agreed(run: &str, found: &[Found]) -> Result<Meant, FleetError> {
     };
     let is_share =
         |f: &Found| (1..=AGENTS_MAX).contains(&dealt.of) && dealt.share(f.start.index, &settings).is_some();
-    if !found.iter().all(is_share) {
+    if !found.iter().all(is_share) || dealt.helpers.observers > AGENTS_MAX {
         return unfit("have a share that no fleet has");
     }
     let is_whole = found.len() == first.of as usize && found.iter().all(|f| f.spool.has_end);
@@ -197,7 +218,8 @@ fn members(fleet: &Fleet<'_>, dealt: &Dealt, found: &[Found]) -> Result<Vec<Memb
         let agent = start.map_or_else(|| format!("share-{}", index + 1), |start| start.agent.clone());
         let hello = Hello {
             agent,
-            host: start.map_or_else(|| "unknown".to_owned(), |start| start.host.clone()),
+            host: start
+                .map_or_else(|| "unknown".to_owned(), |start| wire::cut(start.host.clone(), HOST_BYTES_MAX)),
             version: wire::VERSION.to_owned(),
             cpus: 0,
             busy: None,

@@ -23,4 +23,4 @@ pub(crate) struct Part<'a> {
 }
 
 /// Buckets by kind of latency and operation: lowest value and count.
-pub(super) type Totals = BTreeMap<(LatencyKind, String), BTreeMap<u64, u64>>;
+pub(crate) type Totals = BTreeMap<(LatencyKind, String), BTreeMap<u64, u64>>;

@@ -147,7 +147,9 @@ fn slices(f: &Findings<'_>) -> Check {
         .collect();
     let text = match (missing, f.damaged.as_slice()) {
         (0, []) => "every interval of every agent has arrived".to_owned(),
-        (0, damaged) => format!("the intervals of agent {} differ from its spool", damaged.join(", ")),
+        (0, damaged) => {
+            format!("the intervals of agent {} are damaged, or differ from its spool", damaged.join(", "))
+        }
         _ => format!("{missing} intervals are missing: {}", of_whom.join(", ")),
     };
     let ok = missing == 0 && f.damaged.is_empty();

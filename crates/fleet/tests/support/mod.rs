@@ -32,20 +32,27 @@ pub(crate) struct Nats {
     dir: tempfile::TempDir,
     /// Password of the user `fleet`, if the server requires one.
     password: Option<&'static str>,
+    /// Configuration of users and their permissions; empty if it has none.
+    users: String,
 }
 
 impl Nats {
     /// `None`, and a line that says so, if there is no server to start.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_with(None)
+        Self::start_with(None, "")
     }
 
     /// A server that requires a password, so agents tell of their spools.
     pub(crate) fn start_with_password() -> Option<Self> {
-        Self::start_with(Some("hunter2"))
+        Self::start_with(Some("hunter2"), "")
     }
 
-    fn start_with(password: Option<&'static str>) -> Option<Self> {
+    /// A server with a configuration of users.
+    pub(crate) fn start_with_users(users: &str) -> Option<Self> {
+        Self::start_with(None, users)
+    }
+
+    fn start_with(password: Option<&'static str>, users: &str) -> Option<Self> {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let program = std::env::split_paths(&folders)
             .chain(["/usr/sbin".into()])
@@ -57,15 +64,21 @@ impl Nats {
         };
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = tempfile::tempdir().unwrap();
-        let child = Self::spawn(&program, port, dir.path(), password);
-        let nats = Self { child, program, port, dir, password };
+        let users = users.to_owned();
+        let child = Self::spawn(&program, port, dir.path(), password, &users);
+        let nats = Self { child, program, port, dir, password, users };
         nats.await_listening();
         Some(nats)
     }
 
-    fn spawn(program: &Path, port: u16, dir: &Path, password: Option<&str>) -> Child {
+    fn spawn(program: &Path, port: u16, dir: &Path, password: Option<&str>, users: &str) -> Child {
         let mut command = Command::new(program);
         command.args(password.iter().flat_map(|password| ["--user", "fleet", "--pass", password]));
+        if !users.is_empty() {
+            let path = dir.join("users.conf");
+            std::fs::write(&path, users).unwrap();
+            command.arg("-c").arg(path);
+        }
         command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"]).arg(dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -89,8 +102,18 @@ impl Nats {
             std::fs::remove_dir_all(self.dir.path()).unwrap();
             std::fs::create_dir(self.dir.path()).unwrap();
         }
-        self.child = Self::spawn(&self.program, self.port, self.dir.path(), self.password);
+        self.child = Self::spawn(&self.program, self.port, self.dir.path(), self.password, &self.users);
         self.await_listening();
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The server, as a user of the configuration.
+    pub(crate) fn server_of(&self, user: &str) -> Server {
+        let url = format!("nats://{user}:{user}-secret@127.0.0.1:{}", self.port);
+        Server::new(&url, None, None).unwrap()
     }
 
     pub(crate) fn url(&self) -> String {

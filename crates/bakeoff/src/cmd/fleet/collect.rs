@@ -1,13 +1,12 @@
 //! `bakeoff fleet collect`: a run of which the conductor died.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
-use ::fleet::{Incomplete, Recovered, Server, Told, recover, survey};
+use ::fleet::{FleetError, Incomplete, Recovered, Server, Told, recover, survey};
 use analysis::Machine;
 use archive::{Archive, ArchiveError, RunWriter, Spool};
-use record::agents::Watched;
 use record::clock::WallAnchor;
 use record::instruments::Instruments;
 use record::load::LoadRecord;
@@ -89,22 +88,28 @@ fn chosen(name: Option<&str>, server: &Server) -> anyhow::Result<RunId> {
     }
 }
 
-/// Also returns what the observers measured.
+/// Adds to `spool` and `missing` what the agents measured, each as soon as it is read.
 fn recovered(
     incomplete: Incomplete,
     server: &Server,
     id: RunId,
-    spool: &mut Spool,
-) -> anyhow::Result<(Recovered, Vec<Watched>)> {
+    (spool, missing): (&mut Spool, &mut BTreeMap<String, Missing>),
+) -> anyhow::Result<Recovered> {
     let mut screen = Screen::new();
-    let mut watched = Vec::new();
-    let recovered = recover(server, &id.to_string(), incomplete, &signals::STOP, &mut |told| match told {
+    let mut tell = |told: &Told<'_>, anchor: WallAnchor| match told {
         Told::Load(::load::Event::IntervalClosed(slices)) => spool.add_slices(slices),
         Told::Load(_) => {}
-        Told::Watched(of) => watched.push(Watched::clone(of)),
+        // No series of this machine is in the run.
+        Told::Watched(of) => runner::add_watched((&mut *spool, &mut *missing), of, "", anchor),
         Told::Note(line) => screen.line(line),
-    });
-    Ok((recovered.map_err(of_fleet)?, watched))
+    };
+    let recovered = recover(server, &id.to_string(), incomplete, &signals::STOP, &mut tell);
+    recovered.map_err(|error| match error {
+        FleetError::Interrupted => {
+            Exit::Interrupted.with("interrupted: nothing is stored, and the agents keep their spools")
+        }
+        error => of_fleet(error),
+    })
 }
 
 fn store(
@@ -117,13 +122,9 @@ fn store(
 ) -> anyhow::Result<Exit> {
     let mut spool = writer.spool();
     let incomplete = if args.incomplete { Incomplete::Accept } else { Incomplete::Refuse };
-    let (recovered, watched) = recovered(incomplete, server, draft.id, &mut spool)?;
-    let Recovered { record, anchor, spools } = recovered;
     let mut instruments = Instruments::default();
-    for of in &watched {
-        // No series of this machine is in the run.
-        runner::add_watched((&mut spool, &mut instruments.missing), of, "", anchor);
-    }
+    let found = (&mut spool, &mut instruments.missing);
+    let Recovered { record, anchor, spools } = recovered(incomplete, server, draft.id, found)?;
     let title = match draft.title.as_str() {
         "" => format!("{} on {}", record.settings.workload.word(), record.settings.target),
         title => title.to_owned(),
@@ -143,8 +144,8 @@ fn store(
 fn again(archive: &Archive, id: RunId, server: &Server) -> anyhow::Result<Exit> {
     let stored = archive.run_summary(id).map_err(of_archive)?.load;
     // A share that is missing makes a difference.
-    let (recovered, _) = recovered(Incomplete::Accept, server, id, &mut Spool::temporary())?;
-    let Recovered { record, spools, .. } = recovered;
+    let found = (&mut Spool::temporary(), &mut BTreeMap::new());
+    let Recovered { record, spools, .. } = recovered(Incomplete::Accept, server, id, found)?;
     if !stored.is_some_and(|stored| is_same(&stored, &record)) {
         return Err(Exit::CannotHere.with(format!(
             "the archive has run {id}, but with other measurements than the spools: the spools stay"
