@@ -1,13 +1,20 @@
 //! Answers that said too little, or too much.
 
+use std::sync::Arc;
+
+use archive::QueueState::{Cancelled, Failed, Paused};
 use archive::{Archive, Note, QueueError};
-use record::run::RunId;
+use record::clock::WallAnchor;
+use record::run::{RunHeader, RunId, RunKind};
 use serde_json::{Value, json};
 
+use super::schemas::misfit;
 use super::unkind::read;
-use super::{Desk, JSON, TOML};
+use super::{Desk, JSON, TOML, described};
 use crate::answer::{Format, refused};
-use crate::monitor::{Now, With};
+use crate::followed::Point;
+use crate::instruments::Busy;
+use crate::monitor::{Now, Running, With};
 use crate::shown::Shown;
 
 #[test]
@@ -16,8 +23,8 @@ fn a_name_of_several_runs_is_ambiguous_and_not_unknown() {
     let ids = [desk.sealed("a"), desk.sealed("b")];
     // Both begin with the time.
     let name = ids[0].to_string()[..4].to_owned();
-    for path in ["/api/v1/runs/ID", "/api/v1/runs/ID/note", "/api/v1/runs/ID/export", "/api/v1/compare?runs=ID,x"]
-    {
+    let paths = ["runs/ID", "runs/ID/note", "runs/ID/export", "compare?runs=ID,x"];
+    for path in paths.map(|path| format!("/api/v1/{path}")) {
         let (status, text) = desk.get(&path.replace("ID", &name));
         let has_both = ids.iter().all(|id| text.contains(&id.to_string()));
         assert!(status == 409 && text.contains("matches 2 runs") && has_both, "{path} {status} {text}");
@@ -88,7 +95,6 @@ fn a_reader_of_an_entry_sees_a_fixed_reason() {
         let entry = archive::Entry { state, exit_code, reason, ..entry.clone() };
         crate::view::entry_document(&entry, crate::view::Expected::default(), false)["reason"].clone()
     };
-    use archive::QueueState::{Cancelled, Failed, Paused};
     let unread = "its bake-off cannot be read: cannot read /home/bob/archive/bakeoffs/x/order.json: denied";
     for (state, code) in [(Failed, None), (Failed, Some(6)), (Cancelled, None), (Paused, Some(130))] {
         assert_eq!(seen(state, code, unread), "its bake-off cannot be read", "{state:?}");
@@ -98,8 +104,59 @@ fn a_reader_of_an_entry_sees_a_fixed_reason() {
     assert_eq!(seen(Failed, None, "cannot open /home/bob"), "the role `run` sees the reason");
 }
 
+/// A state in which a load runs, beside an instrument.
+fn busy() -> Now {
+    let interval = |backlog: u64| {
+        json!({"offered_per_s": 20.0, "achieved_per_s": 19.0, "backlog": backlog,
+               "latency_ns": {"p99": 7_000, "lower_bounds": ["p99"]}, "lateness_ns": {"p99": null}})
+    };
+    let running = Running {
+        header: RunHeader::running(RunKind::Load, WallAnchor::now(), "t".to_owned(), String::new()),
+        standing: None,
+        points: [interval(1), Value::Null, interval(2)].iter().map(Point::of).collect(),
+        notes: vec!["a note".to_owned()],
+        step: "measure".to_owned(),
+        log: Some("ready on /run/x.sock".into()),
+        expected_end_unix_ns: None,
+        interval: Some(Arc::new(interval(2))),
+        age_s: None,
+    };
+    let cpu = |event_ratio| Busy { cpu: 3, event_ratio: Some(event_ratio), procstat_ratio: None };
+    let mut now = Now { running: vec![running], ..Now::default() };
+    now.machine.latest.insert("cpu", Ok(Arc::new(json!({"interval_s": 1.0}))));
+    now.machine.latest.insert("io", Err("no rights".to_owned()));
+    now.machine.strips = vec![Arc::new(vec![cpu(0.5)]), Arc::default(), Arc::new(vec![cpu(0.25)])];
+    now
+}
+
 #[test]
-fn the_state_of_this_moment_has_what_the_page_has() {
+fn the_document_of_the_moment_has_what_the_page_draws() {
+    let now = busy();
+    let past = now.document(true, With::Past);
+    let run = &past["running"][0];
+    assert_eq!(run["recent"]["done_per_s"], json!([19.0, null, 19.0]), "{run}");
+    assert_eq!(run["recent"]["backlog"], json!([1.0, null, 2.0]));
+    assert_eq!(run["recent"]["latency_p99_ns"], json!([7_000.0, null, 7_000.0]));
+    assert_eq!(run["recent"]["latency_p99_bound"], json!(["lower", null, "lower"]));
+    assert_eq!(run["log"], "ready on /run/x.sock");
+    let cpus = json!([{"cpu": 3, "event_ratio": [0.5, null, 0.25], "procstat_busy_ratio": [null, null, null]}]);
+    assert_eq!(past["instruments"]["cpus_recent"], cpus, "{past}");
+    // A reader has the same without the log, and a stream has the present.
+    let readers = now.document(false, With::Past);
+    let run = &readers["running"][0];
+    assert!(run["log"].is_null() && run["missing"]["log"].is_string(), "{run}");
+    assert_eq!(run["recent"], past["running"][0]["recent"]);
+    let present = now.document(true, With::Present);
+    assert!(present["running"][0].get("recent").is_none() && present["running"][0].get("log").is_none());
+    let described = described();
+    let schema = &described["components"]["schemas"]["Now"];
+    for document in [past, readers, present] {
+        assert_eq!(misfit(&described, schema, &document), None, "{document}");
+    }
+}
+
+#[test]
+fn the_state_of_this_moment_is_asked_for_as_any_document() {
     let desk = Desk::new(true);
     desk.submit();
     let now = read(&desk.get("/api/v1/now").1);
