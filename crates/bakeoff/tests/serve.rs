@@ -154,7 +154,7 @@ fn a_wait_ends_with_a_pause_that_no_user_asked_for() {
         let (entry, head) = (entry.to_string(), "HTTP/1.1 200 OK\r\nContent-Length:");
         Box::leak(format!("{head} {}\r\n\r\n{entry}", entry.len()).into())
     };
-    // A user who has paused it may resume it.
+    // After a pause by a user, the wait goes on: a user may resume it.
     let url = answering(&[paused(Value::Null), paused("the plan's time budget".into())]);
     let waited = lab.run(&["queue", "wait", "69g5fav", "--server", &url]);
     assert_eq!(waited.code, Some(130), "{}", waited.err);

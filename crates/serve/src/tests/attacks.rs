@@ -175,7 +175,7 @@ fn a_reader_that_takes_nothing_cannot_keep_the_places_of_exports() {
     assert_eq!(held.status(), 200);
     assert_eq!(
         [export(&desk, 1, run).status(), export(&desk, 2, run).status()],
-        [429, 200],
+        [429_u16, 200],
         "a peer has one place"
     );
     let pause = || desk.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
