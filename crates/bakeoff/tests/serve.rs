@@ -174,7 +174,11 @@ fn a_plan_that_uses_up_its_time_budget_ends_the_wait_and_is_told() {
     let _house = House::open(&lab, &["--queue", "--webhook", &url]);
     let waited = lab.run(&["queue", "submit", lab.path("plan.toml").to_str().unwrap(), "--wait"]);
     assert_eq!(waited.code, Some(130), "{} {}", waited.out, waited.err);
-    assert!(waited.out.contains("time budget") && waited.err.contains("bakeoff queue resume"), "{}", waited.err);
+    assert!(
+        waited.out.contains("time budget") && waited.err.contains("bakeoff queue resume"),
+        "{}",
+        waited.err
+    );
     let request = told.join().unwrap();
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!((text(&body, "state"), body["exit_code"].as_i64()), ("paused", Some(130)), "{body}");
@@ -514,7 +518,11 @@ fn metrics_and_health_describe_the_queue() {
         let Some(place) = answer["schema"]["$ref"].as_str().filter(|_| reply.status == 200) else { continue };
         let schema = documented.pointer(&place[1..]).unwrap();
         for name in schema["required"].as_array().unwrap() {
-            assert!(reply.json().get(name.as_str().unwrap()).is_some(), "{path} lacks {name}: {}", reply.body);
+            assert!(
+                reply.json().get(name.as_str().unwrap()).is_some(),
+                "{path} lacks {name}: {}",
+                reply.body
+            );
         }
     }
 }

@@ -397,11 +397,8 @@ mod tests {
 
     #[test]
     fn one_host_has_one_key_however_many_addresses_it_chooses() {
-        let peer = |address: &str| Peer::Tcp {
-            address: address.parse().unwrap(),
-            uid: None,
-            certificate: None,
-        };
+        let peer =
+            |address: &str| Peer::Tcp { address: address.parse().unwrap(), uid: None, certificate: None };
         let key = |address: &str| peer(address).key();
         assert_eq!(key("[2001:db8:1:2::7]:9"), key("[2001:db8:1:2:aaaa:bbbb:cccc:dddd]:9"));
         assert_ne!(key("[2001:db8:1:2::7]:9"), key("[2001:db8:1:3::7]:9"), "another network");

@@ -61,11 +61,7 @@ const OF_LOADS: [(&str, &str, &[&str], f64); 7] = [
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     aside(&app, |app| {
         let snapshot = app.listing.snapshot();
-        let list = List {
-            rows: snapshot.rows.len(),
-            damaged: snapshot.damaged,
-            age_s: app.listing.age_s(),
-        };
+        let list = List { rows: snapshot.rows.len(), damaged: snapshot.damaged, age_s: app.listing.age_s() };
         answer(StatusCode::OK, TYPE, text(&app.monitor.look(), list))
     })
     .await

@@ -62,10 +62,7 @@ impl<E, P> HttpBody for Timed<E, P> {
     type Data = Bytes;
     type Error = E;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, E>>> {
         match self.waiting.lock().expect(LOCK).as_mut() {
             Some((parts, _)) => Pin::new(parts).poll_frame(context),
             None => Poll::Ready(Some(Err((self.cut)()))),

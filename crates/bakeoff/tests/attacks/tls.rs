@@ -31,7 +31,8 @@ fn answer(house: &House, command: &mut Command) -> Option<String> {
     command.args(["s_client", "-quiet", "-connect", &house.address]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let request = format!("GET /api/v1/runs HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", house.address);
+    let request =
+        format!("GET /api/v1/runs HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", house.address);
     // One that cannot act as another user has gone.
     let _ = child.stdin.as_mut()?.write_all(request.as_bytes());
     let text = String::from_utf8_lossy(&child.wait_with_output().ok()?.stdout).into_owned();

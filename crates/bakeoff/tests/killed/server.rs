@@ -140,7 +140,9 @@ fn a_queue_whose_server_is_killed_at_any_moment_runs_each_plan_once() {
         }
     }
     let of = plans - by_command;
-    println!("of {of} submissions {unanswered} had no answer at the kill, and the next server knew {all_known}");
+    println!(
+        "of {of} submissions {unanswered} had no answer at the kill, and the next server knew {all_known}"
+    );
     assert!(of < 2 || u64::from(unanswered) < of, "the kill of every other one follows its answer");
     for entry in lab.json(&["queue", "list"])["entries"].as_array().unwrap() {
         let waited = lab.run(&["queue", "wait", text(entry, "id")]);

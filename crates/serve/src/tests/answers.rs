@@ -139,7 +139,8 @@ fn the_document_of_the_moment_has_what_the_page_draws() {
     assert_eq!(run["recent"]["latency_p99_ns"], json!([7_000.0, null, 7_000.0]));
     assert_eq!(run["recent"]["latency_p99_bound"], json!(["lower", null, "lower"]));
     assert_eq!(run["log"], "ready on /run/x.sock");
-    let cpus = json!([{"cpu": 3, "event_ratio": [0.5, null, 0.25], "procstat_busy_ratio": [null, null, null]}]);
+    let cpus =
+        json!([{"cpu": 3, "event_ratio": [0.5, null, 0.25], "procstat_busy_ratio": [null, null, null]}]);
     assert_eq!(past["instruments"]["cpus_recent"], cpus, "{past}");
     // A reader has the same without the log, and a stream has the present.
     let readers = now.document(false, With::Past);

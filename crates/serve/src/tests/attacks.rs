@@ -167,8 +167,7 @@ fn export(desk: &Desk, host: u8, run: RunId) -> axum::response::Response {
 fn a_reader_that_takes_nothing_cannot_keep_the_places_of_exports() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(tokens.path(), "read ann 0123456789012345678901\n").unwrap();
-    let desk =
-        Desk::with(false, Some(tokens.path()), |app| app.exports_rest_time = Duration::from_secs(1));
+    let desk = Desk::with(false, Some(tokens.path()), |app| app.exports_rest_time = Duration::from_secs(1));
     // It has several parts, which all wait for the client.
     let run = desk.sealed(&"x".repeat(300_000));
     let held = export(&desk, 1, run);

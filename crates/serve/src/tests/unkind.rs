@@ -372,7 +372,7 @@ fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
         reason: killed.map(str::to_owned),
         ..desk.app.queue().unwrap().entry(id).unwrap()
     };
-    assert_eq!(crate::view::reason(&entry, false).as_deref(), killed);
+    assert_eq!(crate::reasons::of_entry(&entry, false).as_deref(), killed);
 }
 
 #[test]
