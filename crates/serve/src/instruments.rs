@@ -84,8 +84,8 @@ impl Seen {
             && self.strips.iter().map(Arc::as_ptr).eq(other.strips.iter().map(Arc::as_ptr))
     }
 
-    /// The last intervals of each CPU as columns, oldest first, null for a gap; `None` if the last interval is
-    /// not of this moment.
+    /// The last intervals of each CPU as columns, oldest first, null for a gap. `None` if the last interval
+    /// is not of this moment.
     pub(crate) fn recent(&self) -> Option<Value> {
         let last = self.strips.last().filter(|last| !last.is_empty())?;
         let of_cpu = |cpu: u64| {

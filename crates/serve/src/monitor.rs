@@ -39,7 +39,7 @@ const ORDER_MAX: usize = 600;
 pub(crate) enum With {
     /// The present alone: a stream has sent what came before.
     Present,
-    /// Also the intervals before it, and the log of the server under test.
+    /// The intervals before it, too, and the log of the server under test.
     Past,
 }
 
