@@ -77,10 +77,10 @@ pub enum QueueError {
     /// Too many entries wait.
     #[error("the queue is full: {OPEN_MAX} entries wait; cancel some")]
     Full,
-    /// The plan contains a password.
+    /// The plan, its title or the name of its submitter contains a password.
     #[error(
-        "the plan contains a secret in plain text, which the archive does not store: use {{env:NAME}} or \
-         {{file:PATH}}"
+        "the plan, its title or the submitter's name contains a secret in plain text, which the archive does \
+         not store: use {{env:NAME}} or {{file:PATH}}"
     )]
     Secret,
     /// The queue's file cannot be used.
@@ -186,7 +186,9 @@ impl Queue {
     ///
     /// [`QueueError::Full`], [`QueueError::Secret`], or the disk refuses.
     pub fn submit(&mut self, new: &Submission) -> Result<Entry, QueueError> {
-        if record::target::mask_text(&new.plan) != new.plan {
+        // The title is apart from the plan: in TOML, an escape hides a word that announces a secret.
+        let texts = [&new.plan, &new.title, &new.by];
+        if texts.iter().any(|text| record::target::mask_text(text) != **text) {
             return Err(QueueError::Secret);
         }
         let now = WallAnchor::now();
@@ -376,7 +378,8 @@ impl Queue {
         let now = WallAnchor::now().unix_ns.cast_signed();
         let changed = self.execute(
             "UPDATE entry SET state = 'running', wish = NULL, reason = NULL, left_unix_ns = NULL, \
-             deaths = NULL, deaths_ended = NULL, run = coalesce(run, ?2), \
+             deaths = NULL, deaths_ended = NULL, told_unix_ns = NULL, recorded_unix_ns = NULL, \
+             run = coalesce(run, ?2), \
              started_unix_ns = coalesce(started_unix_ns, ?3) WHERE id = ?1 AND state = 'waiting'",
             params![id.to_string(), run.to_string(), now],
         )?;
@@ -392,6 +395,7 @@ impl Queue {
     /// - `state`: its new state; not running.
     /// - `ended_unix_ns`: time of that end, if it is known; else now. It may be long ago.
     /// - `exit_code`: of the process, if it is known.
+    /// - `reason`: of a state that no user asked for. A pause with a reason is to be told, as an end is.
     ///
     /// # Errors
     ///
@@ -405,12 +409,13 @@ impl Queue {
         reason: Option<&str>,
     ) -> Result<(), QueueError> {
         assert!(state != QueueState::Running, "an entry that ends does not run");
-        let now = state.is_end().then(|| WallAnchor::now().unix_ns.cast_signed());
-        let ended = now.map(|now| ended_unix_ns.map_or(now, u64::cast_signed));
+        let now = WallAnchor::now().unix_ns.cast_signed();
+        let ended = state.is_end().then(|| ended_unix_ns.map_or(now, u64::cast_signed));
+        let recorded = (state.is_end() || reason.is_some()).then_some(now);
         self.execute(
             "UPDATE entry SET state = ?2, wish = NULL, exit_code = ?3, reason = ?4, ended_unix_ns = ?5, \
              recorded_unix_ns = ?6 WHERE id = ?1 AND state = 'running'",
-            params![id.to_string(), state.word(), exit_code, reason, ended, now],
+            params![id.to_string(), state.word(), exit_code, reason, ended, recorded],
         )?;
         Ok(())
     }
@@ -424,8 +429,10 @@ impl Queue {
         let found = self.entry(id)?;
         let (state, wish) = change(found.state, found.wish, action)?;
         let ended = state.is_end().then(|| WallAnchor::now().unix_ns.cast_signed());
+        // A stop that a webhook was told is over, and its reason with it if the entry waits again.
         let changed = self.execute(
-            "UPDATE entry SET state = ?2, wish = ?3, ended_unix_ns = ?4 WHERE id = ?1 AND state = ?5",
+            "UPDATE entry SET state = ?2, wish = ?3, ended_unix_ns = ?4, recorded_unix_ns = ?4, told_unix_ns = NULL, \
+             reason = CASE ?2 WHEN 'waiting' THEN NULL ELSE reason END WHERE id = ?1 AND state = ?5",
             params![id.to_string(), state.word(), wish.map(Wish::word), ended, found.state.word()],
         )?;
         if changed == 1 {
@@ -454,27 +461,33 @@ impl Queue {
         }
     }
 
-    /// Entries with an end that was recorded since then, and that no webhook has received.
+    /// Entries with an end that was recorded since then, or with a pause that no user asked for, and that no
+    /// webhook has received.
     ///
     /// # Errors
     ///
     /// The file cannot be read.
     pub fn untold(&self, since_unix_ns: u64) -> Result<Vec<Entry>, QueueError> {
         let condition = format!(
-            "NOT {IS_OPEN} AND told_unix_ns IS NULL AND coalesce(recorded_unix_ns, ended_unix_ns) >= ?1 \
-             ORDER BY ended_unix_ns"
+            "(NOT {IS_OPEN} OR (state = 'paused' AND reason IS NOT NULL)) AND told_unix_ns IS NULL \
+             AND coalesce(recorded_unix_ns, ended_unix_ns) >= ?1 \
+             ORDER BY coalesce(ended_unix_ns, recorded_unix_ns)"
         );
         self.select_with(&condition, [since_unix_ns.cast_signed()])
     }
 
-    /// Records that a webhook was told the end of an entry.
+    /// Records that a webhook was told the end or the pause of an entry. One that a user has resumed or
+    /// cancelled meanwhile has a later end to tell.
     ///
     /// # Errors
     ///
     /// The disk refuses.
-    pub fn told(&mut self, id: RunId) -> Result<(), QueueError> {
+    pub fn told(&mut self, entry: &Entry) -> Result<(), QueueError> {
         let now = WallAnchor::now().unix_ns.cast_signed();
-        self.execute("UPDATE entry SET told_unix_ns = ?2 WHERE id = ?1", params![id.to_string(), now])?;
+        self.execute(
+            "UPDATE entry SET told_unix_ns = ?2 WHERE id = ?1 AND state = ?3",
+            params![entry.id.to_string(), now, entry.state.word()],
+        )?;
         Ok(())
     }
 

@@ -145,6 +145,49 @@ fn a_wait_outlasts_a_server_that_is_too_busy_to_answer() {
     assert_eq!(lab.run(&["queue", "wait", "69g5fav", "--server", &url]).code, Some(2));
 }
 
+#[test]
+fn a_wait_ends_with_a_pause_that_no_user_asked_for() {
+    let lab = Lab::new();
+    let paused = |reason: Value| -> &'static str {
+        let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+        let entry = serde_json::json!({"id": id, "state": "paused", "exit_code": 130, "reason": reason});
+        let (entry, head) = (entry.to_string(), "HTTP/1.1 200 OK\r\nContent-Length:");
+        Box::leak(format!("{head} {}\r\n\r\n{entry}", entry.len()).into())
+    };
+    // After a pause by a user, the wait goes on: a user may resume it.
+    let url = answering(&[paused(Value::Null), paused("the plan's time budget".into())]);
+    let waited = lab.run(&["queue", "wait", "69g5fav", "--server", &url]);
+    assert_eq!(waited.code, Some(130), "{}", waited.err);
+    assert!(waited.out.contains("the plan's time budget"), "{}", waited.out);
+    assert!(waited.err.contains("bakeoff queue resume 01ARZ3NDEKTSV4RRFFQ69G5FAV"), "{}", waited.err);
+}
+
+#[test]
+fn a_plan_that_uses_up_its_time_budget_ends_the_wait_and_is_told() {
+    let lab = Lab::new();
+    // The phases of its two series take that long, and their beginnings and ends some time more.
+    let plan = PLAN.replace("blocks = 2", "blocks = 2\ntime_budget = \"1200ms\"");
+    std::fs::write(lab.path("plan.toml"), plan).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let told = told_once(listener);
+    let _house = House::open(&lab, &["--queue", "--webhook", &url]);
+    let waited = lab.run(&["queue", "submit", lab.path("plan.toml").to_str().unwrap(), "--wait"]);
+    assert_eq!(waited.code, Some(130), "{} {}", waited.out, waited.err);
+    assert!(
+        waited.out.contains("time budget") && waited.err.contains("bakeoff queue resume"),
+        "{}",
+        waited.err
+    );
+    let request = told.join().unwrap();
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!((text(&body, "state"), body["exit_code"].as_i64()), ("paused", Some(130)), "{body}");
+    let id = text(&body, "id");
+    assert_eq!(lab.run(&["queue", "resume", id]).code, Some(0));
+    assert!(matches!(lab.run(&["queue", "wait", id]).code, Some(0 | 3)));
+    assert_each_ran_once(&lab, 1);
+}
+
 /// A server that takes one request; returns its body.
 fn told_once(listener: std::net::TcpListener) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
@@ -469,7 +512,18 @@ fn metrics_and_health_describe_the_queue() {
     for path in documented["paths"].as_object().unwrap().keys().filter(|path| !path.ends_with("/events")) {
         let id = if path.contains("/runs/") { run } else { text(&entry, "id") };
         let real = path.replace("{id}", id).replace("{action}", "pause");
-        assert_ne!(house.get(&real).status, 404, "{path} is documented and does not exist");
+        let reply = house.get(&real);
+        assert_ne!(reply.status, 404, "{path} is documented and does not exist");
+        let answer = &documented["paths"][path]["get"]["responses"]["200"]["content"]["application/json"];
+        let Some(place) = answer["schema"]["$ref"].as_str().filter(|_| reply.status == 200) else { continue };
+        let schema = documented.pointer(&place[1..]).unwrap();
+        for name in schema["required"].as_array().unwrap() {
+            assert!(
+                reply.json().get(name.as_str().unwrap()).is_some(),
+                "{path} lacks {name}: {}",
+                reply.body
+            );
+        }
     }
 }
 

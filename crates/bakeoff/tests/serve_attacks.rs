@@ -15,6 +15,8 @@ mod house;
 mod lab;
 #[path = "attacks/masses.rs"]
 mod masses;
+#[path = "attacks/tls.rs"]
+mod tls;
 
 const READ: &str = "read-token-of-enough-letters";
 const RUN: &str = "run-token-of-enough-letters";
@@ -455,19 +457,7 @@ fn an_address_that_others_reach_needs_encryption_and_a_credential() {
     refused(&["--listen", "0.0.0.0:0", "--token-file", &tokens]);
     std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert!(refused(&["--token-file", &tokens]).contains("chmod 600"));
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(lab.path("key.pem"))
-        .arg("-out")
-        .arg(lab.path("cert.pem"))
-        .output();
-    if !made.is_ok_and(|made| made.status.success()) {
-        println!("skipped: openssl is not here to make a certificate");
-        return;
-    }
-    let (cert, key) = (lab.path("cert.pem"), lab.path("key.pem"));
+    let Some((cert, key)) = tls::certificate(&lab) else { return };
     let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     refused(&[&["--listen", "0.0.0.0:0"][..], &tls].concat());
     refused(&["--tls-cert", cert.to_str().unwrap(), "--tls-key", &tokens]);

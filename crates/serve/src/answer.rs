@@ -142,7 +142,10 @@ pub(crate) fn refused(format: Format, why: &ChangeError) -> Response {
         ChangeError::Queue(QueueError::Full) => StatusCode::TOO_MANY_REQUESTS,
         ChangeError::Note(_) | ChangeError::Queue(QueueError::Secret) => StatusCode::UNPROCESSABLE_ENTITY,
         ChangeError::Archive(e) | ChangeError::Queue(QueueError::Archive(e)) => return of_archive(format, e),
-        ChangeError::Queue(QueueError::Database { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
+        ChangeError::Queue(QueueError::Database { .. }) => {
+            let text = "the queue cannot be read or written";
+            return error(format, StatusCode::INTERNAL_SERVER_ERROR, text);
+        }
     };
     error(format, status, &why.to_string())
 }

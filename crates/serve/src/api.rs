@@ -20,7 +20,8 @@ use crate::app::{App, ChangeError, Edit, version_of};
 use crate::compare::{machines, machines_document};
 use crate::guard::{Fields, body, has_type, may_run};
 use crate::identity::{Identity, Peer, Role};
-use crate::listing::{Selected, for_a_while};
+use crate::listing::{Row, Selected, for_a_while};
+use crate::monitor::With;
 use crate::pages::{
     FILTERS, NotCompared, REPEATED, action_of, alone, aside, compared, find, history_wanted, wanted,
 };
@@ -54,6 +55,12 @@ pub(crate) async fn queue(State(app): Shared, Extension(who): Extension<Identity
         document(StatusCode::OK, &value)
     })
     .await
+}
+
+/// `GET /api/v1/now`: what runs, with the intervals before this moment, which the stream has not.
+pub(crate) async fn now(State(app): Shared, Extension(who): Extension<Identity>) -> Response {
+    let may_run = who.role >= Role::Run;
+    aside(&app, move |app| document(StatusCode::OK, &app.monitor.look().document(may_run, With::Past))).await
 }
 
 /// `GET /api/v1/queue/ID`.
@@ -114,7 +121,7 @@ pub(crate) async fn submit(
     let (plan, terms) = if is_toml { (utf8(&bytes)?, Terms::default()) } else { of_document(&bytes)? };
     let done = move |app: &App| match submission(&plan, &terms, &who.name) {
         Err(faults) => wrong_plan(&faults),
-        Ok(new) => match app.submit(&new, &who, &peer.key()) {
+        Ok(new) => match app.submit(&new, &who, &peer.name()) {
             Ok(entry) => {
                 document(StatusCode::CREATED, &view::entry_document(&entry, Expected::default(), true))
             }
@@ -202,7 +209,7 @@ pub(crate) async fn act(
     let priority = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| value["priority"].as_i64());
     let priority = priority.and_then(|n| crate::queue::priority(&n.to_string()).ok());
     let change = move |app: &App| -> Result<Option<archive::Entry>, ChangeError> {
-        let (id, from) = (app.queue()?.find(&id)?.id, peer.key());
+        let (id, from) = (app.queue()?.find(&id)?.id, peer.name());
         match (action_of(&action), priority) {
             (Some(action), _) => app.act(id, action, &who, &from).map(Some),
             (None, Some(to)) if action == "prioritize" => app.prioritize(id, to, &who, &from).map(Some),
@@ -250,7 +257,14 @@ pub(crate) async fn runs(State(app): Shared, RawQuery(query): RawQuery) -> Respo
         let Selected { rows, unread } =
             app.listing.select(&snapshot, &wanted, app.printer.as_ref(), &mut for_a_while());
         let shown = rows.iter().skip(from).take(limit);
-        let mut value = report::json::runs(shown.map(|row| &row.header));
+        let listed = |row: &&Row| {
+            let mut listed = report::json::listed(&row.header);
+            listed["tags"] = json!(row.note.tags);
+            listed["has_note"] = json!(!row.note.text.is_empty());
+            listed
+        };
+        let mut value = report::json::runs([]);
+        value["runs"] = shown.map(listed).collect();
         value["found"] = json!(rows.len());
         value["from"] = json!(from);
         value["unread"] = json!(unread);
@@ -278,7 +292,7 @@ pub(crate) async fn remove(
 ) -> Answer {
     may_run(&app, &who, Format::Document)?;
     let Ok(id) = id.parse::<RunId>() else { return Err(bad_request("expected the whole id of a run")) };
-    let removed = alone(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    let removed = alone(&app, move |app| app.remove(id, &who, &peer.name())).await;
     Ok(match removed {
         Ok(()) => {
             document(StatusCode::OK, &json!({"schema": "bakeoff.runs-rm/1", "removed": [id.to_string()]}))
@@ -331,7 +345,7 @@ pub(crate) async fn set_note(
     let edit = edit_of(&bytes)?;
     let stored = alone(&app, move |app| -> Result<Value, ChangeError> {
         let id = find(app, &id)?;
-        Ok(note_document(id, &app.edit_note(id, edit, &who, &peer.key())?))
+        Ok(note_document(id, &app.edit_note(id, edit, &who, &peer.name())?))
     });
     Ok(stored
         .await
@@ -452,7 +466,7 @@ fn stream(
         }
     });
     let mut response =
-        answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver, ())));
+        answer(StatusCode::OK, "text/event-stream", Body::new(crate::stream::Stream(receiver)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use archive::{Action, Archive, ArchiveError, Entry, Note, Queue, QueueError, Submission, WrongNote};
 use record::clock::WallAnchor;
@@ -36,6 +37,10 @@ const EQUAL_MAX: u32 = 30;
 
 /// Exports at a time, until their last part is sent.
 const EXPORTS_MAX: usize = 2;
+/// Exports of one peer at a time.
+const EXPORTS_OF_PEER_MAX: usize = 1;
+/// Time that a client has for the last parts of an export, once nothing else of it is left to do.
+const EXPORTS_REST_TIME: Duration = Duration::from_secs(30);
 /// Long answers of one peer at a time.
 const LONG_ANSWERS_OF_PEER_MAX: usize = 8;
 
@@ -75,6 +80,9 @@ pub(crate) struct App {
     pub(crate) viewers: Arc<Semaphore>,
     pub(crate) viewers_of_peers: Guests,
     pub(crate) exports: Arc<Semaphore>,
+    pub(crate) exports_of_peers: Guests,
+    /// Time that a client has for the last parts of an export.
+    pub(crate) exports_rest_time: Duration,
     pub(crate) pages: Cache,
     pub(crate) printer: Arc<dyn Printer>,
     /// Histories that were asked for last.
@@ -133,6 +141,8 @@ impl App {
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             viewers_of_peers: Guests::new(VIEWERS_OF_PEER_MAX),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
+            exports_of_peers: Guests::new(EXPORTS_OF_PEER_MAX),
+            exports_rest_time: EXPORTS_REST_TIME,
             pages: Cache::new(settings.printer.clone()),
             printer: settings.printer.clone(),
             histories: Mutex::default(),

@@ -108,7 +108,13 @@ impl Compared {
     pub(crate) fn read(printer: &dyn Printer, archive: &Archive, ids: &[RunId]) -> Result<Self, PrintError> {
         let parts = in_halves(ids, |id| Part::read(printer, archive, id))?;
         let are_bakeoffs = parts.iter().all(|part| part.header.kind == RunKind::Bakeoff);
-        let judged = are_bakeoffs.then(|| printer.compare(archive, ids).map_err(|why| why.to_string()));
+        let judged = are_bakeoffs.then(|| {
+            printer.compare(archive, ids).map_err(|why| match why {
+                PrintError::Unfit { why } => why,
+                // Its paths are those of this server.
+                PrintError::Archive(_) => "a run cannot be read".to_owned(),
+            })
+        });
         Ok(Self { parts, judged })
     }
 

@@ -2,13 +2,15 @@
 //!
 //! A thread reads the run and writes it in parts, so memory holds the run but not its text. The answer begins
 //! when the first part is full or the text is whole: then its status is known. One run is read at a time, by
-//! the thread that has the turn: an export with a slow client is cut off after a while if others wait.
+//! the thread that has the turn: an export with a slow client is cut off after a while if others wait. A
+//! client has one export at a time, and a limited time for its last parts.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{Archive, ArchiveError, Format};
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::CONTENT_DISPOSITION;
@@ -22,9 +24,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use crate::answer::{Format as Of, answer, busy, error, of_archive};
 use crate::app::App;
 use crate::guard::Fields;
+use crate::identity::Peer;
 use crate::memory;
 use crate::pages::{aside, find};
-use crate::stream::Stream;
+use crate::stream::Timed;
 
 /// Largest run, in bytes as stored. A load of 3 s had 36 kB, and 650 kB as CSV.
 const STORED_BYTES_MAX: u64 = 32 << 20;
@@ -52,6 +55,7 @@ type First = oneshot::Sender<Result<Begun, ArchiveError>>;
 /// `GET /api/v1/runs/ID/export?format=FORMAT`.
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Response {
@@ -60,7 +64,8 @@ pub(crate) async fn export(
         Ok(format) => format,
         Err(why) => return no(StatusCode::BAD_REQUEST, &why),
     };
-    let Ok(place) = app.exports.clone().try_acquire_owned() else {
+    let place = app.exports_of_peers.enter(peer.key()).zip(app.exports.clone().try_acquire_owned().ok());
+    let Some(place) = place else {
         return no(StatusCode::TOO_MANY_REQUESTS, "too many exports at a time");
     };
     let Ok(turn) = tokio::time::timeout(TURN_TIME, app.turn()).await else {
@@ -85,7 +90,17 @@ pub(crate) async fn export(
             return no(StatusCode::UNPROCESSABLE_ENTITY, text);
         }
         Some(Ok((Begun::Whole(text, _), _))) => Body::from(text),
-        Some(Ok((Begun::Long, parts))) => Body::new(Stream(parts, place)),
+        Some(Ok((Begun::Long, Rest { parts, written }))) => {
+            let (body, end) = Timed::new(parts, place, || Cut);
+            let time = app.exports_rest_time;
+            tokio::spawn(async move {
+                // Whether its thread has written all, or failed.
+                let _ = written.await;
+                tokio::time::sleep(time).await;
+                end.now();
+            });
+            Body::new(body)
+        }
         Some(Err(why)) => return of_archive(Of::Document, &why),
         None => return no(StatusCode::INTERNAL_SERVER_ERROR, "the export failed"),
     };
@@ -103,7 +118,12 @@ pub(crate) async fn export(
     response
 }
 
-type Rest = mpsc::Receiver<Result<Bytes, Cut>>;
+/// The parts of a long export.
+struct Rest {
+    parts: mpsc::Receiver<Result<Bytes, Cut>>,
+    /// Ends when nothing but the last parts is left to send.
+    written: oneshot::Receiver<()>,
+}
 
 /// Begins to write the run; `None` if its thread failed.
 async fn begin(
@@ -112,17 +132,18 @@ async fn begin(
     format: Format,
     turn: OwnedSemaphorePermit,
 ) -> Option<Result<(Begun, Rest), ArchiveError>> {
-    let ((first, begun), (sender, rest)) = (oneshot::channel(), mpsc::channel(PARTS_MAX));
+    let ((first, begun), (sender, parts)) = (oneshot::channel(), mpsc::channel(PARTS_MAX));
+    let (ended, written) = oneshot::channel();
     let app = app.clone();
     // A slow reader must not take a thread that pages need.
     let writer = std::thread::Builder::new().name("export".to_owned()).spawn(move || {
         let until_ns = Monotonic.now_ns().saturating_add(AWAITED_NS_MAX);
         let archive = app.archive.clone();
         let parts = Parts { part: Vec::new(), first: Some(first), sender, is_whole: false, until_ns, app };
-        write(&archive, id, format, parts, turn);
+        write(&archive, id, format, parts, (turn, ended));
     });
     writer.ok()?;
-    Some(begun.await.ok()?.map(|begun| (begun, rest)))
+    Some(begun.await.ok()?.map(|begun| (begun, Rest { parts, written })))
 }
 
 fn wanted(query: &[u8]) -> Result<Format, String> {
@@ -146,11 +167,18 @@ fn stored_bytes(archive: &Archive, id: RunId) -> Result<u64, ArchiveError> {
     Ok(runs.iter().map(of).sum())
 }
 
-fn write(archive: &Archive, id: RunId, format: Format, mut parts: Parts, turn: OwnedSemaphorePermit) {
+/// - `held`: dropped when the run is written or cut off.
+fn write(
+    archive: &Archive,
+    id: RunId,
+    format: Format,
+    mut parts: Parts,
+    held: (OwnedSemaphorePermit, oneshot::Sender<()>),
+) {
     let written = archive.export(id, format, &mut parts);
-    // The run is no longer in memory. The client may take its time for the last parts.
+    // The run is no longer in memory. The client has some time for the last parts.
     memory::trim();
-    drop(turn);
+    drop(held);
     let part = std::mem::take(&mut parts.part);
     // A reader that has gone needs neither.
     parts.is_whole = match (parts.first.take(), written) {

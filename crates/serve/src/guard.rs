@@ -35,6 +35,9 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     if request.uri().to_string().len() > URI_BYTES_MAX {
         return no(StatusCode::URI_TOO_LONG, "the address is too long");
     }
+    if std::str::from_utf8(&unescaped(request.uri().path().as_bytes())).is_err() {
+        return no(StatusCode::BAD_REQUEST, "the address is not UTF-8");
+    }
     if !is_known_host(&app, &peer, request.headers()) {
         return no(StatusCode::MISDIRECTED_REQUEST, "unknown host name: see `bakeoff serve --name`");
     }
@@ -282,6 +285,11 @@ impl Fields {
 }
 
 fn decoded(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&unescaped(bytes)).into_owned()
+}
+
+/// Bytes of a part of an address or a form, without its escapes.
+fn unescaped(bytes: &[u8]) -> Vec<u8> {
     let digit =
         |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
     let mut out = Vec::with_capacity(bytes.len());
@@ -300,7 +308,7 @@ fn decoded(bytes: &[u8]) -> String {
         }
         at += 1;
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 #[cfg(test)]

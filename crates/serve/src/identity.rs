@@ -2,7 +2,7 @@
 //! local connection.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Mutex;
@@ -60,14 +60,37 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Key for limits, and name in the audit log. Users of this machine have one address and limits of their
-    /// own.
+    /// Key for limits. Users of this machine have one address and separate limits.
     pub(crate) fn key(&self) -> String {
+        self.with_user(network_of)
+    }
+
+    /// Name in the audit log.
+    pub(crate) fn name(&self) -> String {
+        self.with_user(|ip| ip.to_string())
+    }
+
+    fn with_user(&self, text: impl Fn(IpAddr) -> String) -> String {
         match self {
             Self::Local { uid } => format!("user {uid}"),
-            Self::Tcp { address, uid: Some(uid), .. } => format!("{} user {uid}", address.ip()),
-            Self::Tcp { address, .. } => address.ip().to_string(),
+            Self::Tcp { address, uid: Some(uid), .. } => format!("{} user {uid}", text(address.ip())),
+            Self::Tcp { address, .. } => text(address.ip()),
         }
+    }
+}
+
+/// Addresses that one host has: a host chooses the last 64 bits of its IPv6 address.
+///
+/// # Source
+///
+/// RFC 4291, section 2.5.1.
+fn network_of(ip: IpAddr) -> String {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) if !ip.is_loopback() => {
+            let [a, b, c, d, ..] = ip.segments();
+            format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        ip => ip.to_string(),
     }
 }
 
@@ -295,6 +318,19 @@ mod tests {
             assert_eq!(of(wrong), Err(Unknown::WrongToken), "{wrong}");
         }
         assert_eq!(access.identify(&far(), &HeaderMap::new()), Err(Unknown::NoToken));
+    }
+
+    #[test]
+    fn one_host_has_one_key_however_many_addresses_it_chooses() {
+        let peer =
+            |address: &str| Peer::Tcp { address: address.parse().unwrap(), uid: None, certificate: None };
+        let key = |address: &str| peer(address).key();
+        assert_eq!(key("[2001:db8:1:2::7]:9"), key("[2001:db8:1:2:aaaa:bbbb:cccc:dddd]:9"));
+        assert_ne!(key("[2001:db8:1:2::7]:9"), key("[2001:db8:1:3::7]:9"), "another network");
+        assert_eq!(key("[::ffff:192.0.2.7]:9"), key("192.0.2.7:9"), "an IPv4 address in the form of IPv6");
+        assert_ne!(key("[::ffff:192.0.2.7]:9"), key("[::ffff:192.0.2.8]:9"));
+        assert_eq!([key("[::1]:9"), key("192.0.2.7:9")], ["::1", "192.0.2.7"]);
+        assert_eq!(peer("[2001:db8:1:2::7]:9").name(), "2001:db8:1:2::7", "the log has the address");
     }
 
     #[test]

@@ -84,6 +84,24 @@ impl Seen {
             && self.strips.iter().map(Arc::as_ptr).eq(other.strips.iter().map(Arc::as_ptr))
     }
 
+    /// The last intervals of each CPU as columns, oldest first, null for a gap. `None` if the last interval
+    /// is not of this moment.
+    pub(crate) fn recent(&self) -> Option<Value> {
+        let last = self.strips.last().filter(|last| !last.is_empty())?;
+        let of_cpu = |cpu: u64| {
+            let all: Vec<Option<&Busy>> =
+                self.strips.iter().map(|strip| strip.iter().find(|busy| busy.cpu == cpu)).collect();
+            let column =
+                |of: fn(&Busy) -> Option<f64>| all.iter().map(|busy| busy.and_then(of)).collect::<Vec<_>>();
+            json!({
+                "cpu": cpu,
+                "event_ratio": column(|busy| busy.event_ratio),
+                "procstat_busy_ratio": column(|busy| busy.procstat_ratio),
+            })
+        };
+        Some(last.iter().map(|busy| of_cpu(busy.cpu)).collect())
+    }
+
     /// Document by instrument; a missing one is null, with its reason.
     pub(crate) fn document(&self) -> Value {
         let (mut document, mut missing) = (Map::new(), Map::new());

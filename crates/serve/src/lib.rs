@@ -35,6 +35,7 @@ mod place;
 mod printer;
 mod priority;
 mod queue;
+mod reasons;
 mod render;
 mod server;
 mod settings;

@@ -142,12 +142,16 @@ pub(crate) async fn serve_tcp(listener: TcpListener, acceptor: Option<TlsAccepto
 }
 
 async fn answer_plain(stream: TcpStream, address: SocketAddr, router: Router, guests: &Guests) {
-    let own = stream.local_addr().ok().filter(|_| address.ip().is_loopback());
-    // The table has a line for each connection of the machine, which a load may have many of.
-    let looked = tokio::task::spawn_blocking(move || own.and_then(|own| uid_of(address, own))).await;
-    let peer = Peer::Tcp { address, uid: looked.ok().flatten(), certificate: None };
+    let peer = Peer::Tcp { address, uid: user_of(&stream, address).await, certificate: None };
     let Some(_guest) = guests.enter(peer.key()) else { return };
     answer(stream, peer, router).await;
+}
+
+/// User at the other end of a connection from this machine.
+async fn user_of(stream: &TcpStream, address: SocketAddr) -> Option<u32> {
+    let own = stream.local_addr().ok().filter(|_| address.ip().is_loopback())?;
+    // The table has a line for each connection of the machine, which a load may have many of.
+    tokio::task::spawn_blocking(move || uid_of(address, own)).await.ok().flatten()
 }
 
 async fn answer_tls(
@@ -157,10 +161,11 @@ async fn answer_tls(
     router: Router,
     guests: &Guests,
 ) {
-    let Some(_guest) = guests.enter(address.ip().to_string()) else { return };
+    let uid = user_of(&stream, address).await;
+    let Some(_guest) = guests.enter(Peer::Tcp { address, uid, certificate: None }.key()) else { return };
     let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(fingerprint);
-    answer(stream, Peer::Tcp { address, uid: None, certificate }, router).await;
+    answer(stream, Peer::Tcp { address, uid, certificate }, router).await;
 }
 
 /// Answers requests on the archive's socket until dropped.

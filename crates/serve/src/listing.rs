@@ -30,6 +30,9 @@ const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A folder that changed this recently may change again within the same tick of the file system's clock.
 const RECENT_NS: u64 = 100_000_000;
 
+/// Runs that the answer to an ambiguous name lists.
+const AMBIGUOUS_SHOWN: usize = 3;
+
 /// A run in the list.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
@@ -309,16 +312,24 @@ impl Snapshot {
 
     /// The run that `text` names: an id, a unique beginning, or a short name. Runs of a bake-off are not in
     /// the list; only their whole id names them.
-    pub(crate) fn find(&self, text: &str) -> Option<RunId> {
+    pub(crate) fn find(&self, text: &str) -> Result<RunId, ArchiveError> {
         let name = text.to_ascii_uppercase();
         if let Ok(id) = name.parse::<RunId>()
             && id.to_string() == name
         {
-            return Some(id);
+            return Ok(id);
         }
-        let mut named = self.rows.iter().filter(|row| !name.is_empty() && row.header.id.is_named(&name));
-        let found = named.next()?;
-        named.next().is_none().then_some(found.header.id)
+        let ids = self.rows.iter().map(|row| row.header.id);
+        let named: Vec<RunId> = ids.filter(|id| !name.is_empty() && id.is_named(&name)).collect();
+        let text = text.to_owned();
+        match named[..] {
+            [] => Err(ArchiveError::NotFound { text }),
+            [id] => Ok(id),
+            _ => {
+                let first = named.iter().take(AMBIGUOUS_SHOWN).copied().collect();
+                Err(ArchiveError::Ambiguous { text, count: named.len(), first })
+            }
+        }
     }
 }
 

@@ -60,8 +60,9 @@ const OF_LOADS: [(&str, &str, &[&str], f64); 7] = [
 /// `GET /metrics`.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     aside(&app, |app| {
-        let runs = app.listing.snapshot().rows.len();
-        answer(StatusCode::OK, TYPE, text(&app.monitor.look(), runs))
+        let snapshot = app.listing.snapshot();
+        let list = List { rows: snapshot.rows.len(), damaged: snapshot.damaged, age_s: app.listing.age_s() };
+        answer(StatusCode::OK, TYPE, text(&app.monitor.look(), list))
     })
     .await
 }
@@ -69,7 +70,15 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
 /// Samples of a family: labels, and the value.
 type Samples = Vec<(String, f64)>;
 
-fn text(now: &Now, runs: usize) -> String {
+/// Numbers of the list of runs.
+#[derive(Debug, Clone, Copy, Default)]
+struct List {
+    rows: usize,
+    damaged: usize,
+    age_s: u64,
+}
+
+fn text(now: &Now, list: List) -> String {
     let mut out = String::new();
     let mut family = |name: &str, help: &str, samples: Samples| {
         // A family without a sample is left out: its value is missing, not 0.
@@ -85,7 +94,9 @@ fn text(now: &Now, runs: usize) -> String {
     let states = QueueState::ALL.map(|state| (format!("{{state=\"{}\"}}", state.word()), count(state)));
     let states = if now.unlisted.is_some() { Samples::new() } else { states.to_vec() };
     family("bakeoff_queue_entries", "Entries of the queue by state.", states);
-    family("bakeoff_runs", "Runs and bake-offs in the archive.", vec![(String::new(), runs as f64)]);
+    for (name, help, value) in of_runs(list) {
+        family(name, help, vec![(String::new(), value)]);
+    }
     family(
         "bakeoff_running",
         "Bake-offs and loads that run now.",
@@ -133,6 +144,19 @@ fn text(now: &Now, runs: usize) -> String {
     }
     out.push_str("# EOF\n");
     out
+}
+
+/// Families of the list of runs: name, meaning, value.
+fn of_runs(list: List) -> [(&'static str, &'static str, f64); 3] {
+    [
+        (
+            "bakeoff_runs",
+            "Rows of the list: bake-offs and single runs, without the runs of bake-offs and without damaged ones.",
+            list.rows as f64,
+        ),
+        ("bakeoff_runs_damaged", "Folders of runs that cannot be read.", list.damaged as f64),
+        ("bakeoff_runs_age_seconds", "Time since the list was as the archive.", list.age_s as f64),
+    ]
 }
 
 /// Families that say which numbers are bounds: name, meaning, samples.
@@ -352,8 +376,11 @@ mod tests {
 
     #[test]
     fn without_a_running_load_its_numbers_are_absent_and_not_zero() {
-        let text = text(&Now::default(), 3);
-        assert!(text.contains("bakeoff_runs 3\n") && text.ends_with("# EOF\n"), "{text}");
+        let text = text(&Now::default(), List { rows: 3, damaged: 1, age_s: 40 });
+        for line in ["bakeoff_runs 3\n", "bakeoff_runs_damaged 1\n", "bakeoff_runs_age_seconds 40\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(text.contains("without the runs of bake-offs") && text.ends_with("# EOF\n"), "{text}");
         assert!(text.contains("bakeoff_queue_entries{state=\"waiting\"} 0\n"), "{text}");
         assert!(!text.contains("bakeoff_load"), "{text}");
         assert!(!text.contains("bakeoff_cpu"), "{text}");
@@ -374,7 +401,7 @@ mod tests {
         let locks = json!({"interval_s": 1.0, "total": {"count": 3}, "lost": {"no-room": 7}});
         now.machine.latest.insert("locks", Ok(Arc::new(locks)));
         let lost = "bakeoff_instrument_lost{instrument=\"locks\",reason=\"no-room\"} 7\n";
-        assert!(text(&now, 0).contains(lost), "{}", text(&now, 0));
+        assert!(text(&now, List::default()).contains(lost), "{}", text(&now, List::default()));
     }
 
     #[test]
@@ -393,7 +420,7 @@ mod tests {
                 {"cpu": 7, "event_ratio": 0.5, "procstat_busy_ratio": null},
             ]}),
         );
-        let text = text(&now, 0);
+        let text = text(&now, List::default());
         let line = r#"bakeoff_nic_bytes_per_second{interface="eth\"0\\\n",direction="receive"} 1500"#;
         assert!(text.contains(&format!("{line}\n")), "{text}");
         assert!(text.contains("bakeoff_cpu_busy_ratio{cpu=\"7\",method=\"event\"} 0.5\n"), "{text}");

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use archive::{Archive, Entry, Queue, QueueError, QueueState, QueueVersion, Standing};
 use record::clock::WallAnchor;
+use record::histogram::Bound;
 use record::run::{RunHeader, RunId, RunState};
 use serde_json::{Value, json};
 
 use crate::followed::{Followed, Point};
 use crate::instruments::{Instruments, Seen};
+use crate::reasons::{self, UNLISTED};
 use crate::view::{self, Expected};
 
 /// Entries that ended and are shown.
@@ -27,8 +29,19 @@ const RESULTS_MAX: usize = 5;
 const IN_TURNS: &str = "not shown in slices: the loads of a block take turns";
 /// Reason that a server without a queue lists none.
 const READ_ONLY: &str = "not shown: this server is read-only";
+/// Reason that readers do not get the log of a server.
+const LOG_WITHHELD: &str = "shown to the role `run` only";
 /// Trials of an order in a document; those of a longer one are counted only.
 const ORDER_MAX: usize = 600;
+
+/// Extent of a document of the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum With {
+    /// The present alone: a stream has sent what came before.
+    Present,
+    /// The intervals before it, too, and the log of the server under test.
+    Past,
+}
 
 /// State of a moment.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +133,7 @@ impl Monitor {
             Some(Ok(read)) => Ok(read),
             Some(Err(why)) => {
                 trouble.get_or_insert(why.to_string());
-                Err(why.to_string())
+                Err(UNLISTED.to_owned())
             }
         };
         let unlisted = read.as_ref().err().cloned();
@@ -265,16 +278,19 @@ impl Now {
     /// Document of the moment.
     ///
     /// - `may_run`: whether it is for a client that may run plans.
-    pub(crate) fn document(&self, may_run: bool) -> Value {
+    pub(crate) fn document(&self, may_run: bool, with: With) -> Value {
         let mut document = json!({
             "schema": "bakeoff.now/1",
             "at": view::rfc3339(self.at_unix_ns),
-            "running": self.running.iter().map(Running::document).collect::<Vec<_>>(),
+            "running": self.running.iter().map(|running| running.document(may_run, with)).collect::<Vec<_>>(),
             "ended": self.ended.iter().map(report::json::listed).collect::<Vec<_>>(),
             "instruments": self.machine.document(),
             "machine_held_by": self.holder,
-            "trouble": self.trouble,
+            "trouble": reasons::of_trouble(self.trouble.as_deref(), may_run),
         });
+        if let (With::Past, Some(recent)) = (with, self.machine.recent()) {
+            document["instruments"]["cpus_recent"] = recent;
+        }
         self.add_entries(&mut document, may_run);
         document
     }
@@ -337,7 +353,7 @@ impl Running {
         })
     }
 
-    fn document(&self) -> Value {
+    fn document(&self, may_run: bool, with: With) -> Value {
         let mut document = json!({
             "run": self.header.id.to_string(),
             "kind": self.header.kind.word(),
@@ -357,8 +373,37 @@ impl Running {
         if let Some(why) = self.no_interval() {
             document["missing"]["interval"] = json!(why);
         }
+        if with == With::Past {
+            document["recent"] = recent(&self.points);
+            document["log"] = json!(self.log.as_deref().filter(|_| may_run));
+            if document["log"].is_null() {
+                let why = if may_run { "no server of this run has a log now" } else { LOG_WITHHELD };
+                document["missing"]["log"] = json!(why);
+            }
+        }
         document
     }
+}
+
+/// Intervals as columns, oldest first. In a gap between two trials each column has null.
+fn recent(points: &[Option<Point>]) -> Value {
+    let column = |of: fn(&Point) -> Option<f64>| -> Vec<Option<f64>> {
+        points.iter().map(|point| point.as_ref().and_then(of)).collect()
+    };
+    let bound = |point: &Option<Point>| match point.as_ref()?.bound_of_p99 {
+        Bound::Exact => None,
+        Bound::Lower => Some("lower"),
+        Bound::Upper => Some("upper"),
+        Bound::Neither => Some("neither"),
+    };
+    json!({
+        "offered_per_s": column(|point| point.offered_per_s),
+        "done_per_s": column(|point| point.done_per_s),
+        "latency_p99_ns": column(|point| point.p99_ns),
+        "latency_p99_bound": points.iter().map(bound).collect::<Vec<_>>(),
+        "lateness_p99_ns": column(|point| point.lateness_p99_ns),
+        "backlog": column(|point| point.backlog),
+    })
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ pub(crate) async fn act(
     may_run(&app, &who, Format::Page)?;
     let fields = form(&app, request).await?;
     let change = move |app: &App| -> Result<Response, ChangeError> {
-        let (id, from) = (app.queue()?.find(&id)?.id, peer.key());
+        let (id, from) = (app.queue()?.find(&id)?.id, peer.name());
         if let Some(action) = action_of(&action) {
             return app.act(id, action, &who, &from).map(|_| see("/"));
         }
@@ -248,7 +248,7 @@ fn encoded(text: &str) -> String {
 
 /// The run that a path names.
 pub(crate) fn find(app: &App, text: &str) -> Result<RunId, ArchiveError> {
-    app.listing.snapshot().find(text).ok_or_else(|| ArchiveError::NotFound { text: text.to_owned() })
+    app.listing.snapshot().find(text)
 }
 
 /// `/runs/ID`: the page of a run, as `bakeoff report` writes it.
@@ -318,7 +318,7 @@ pub(crate) async fn delete(
         let why = "nothing was removed: the name given to confirm does not match";
         return Ok(error(Format::Page, StatusCode::CONFLICT, why));
     }
-    let removed = alone(&app, move |app| app.remove(id, &who, &peer.key())).await;
+    let removed = alone(&app, move |app| app.remove(id, &who, &peer.name())).await;
     Ok(removed.map_or_else(|why| refused(Format::Page, &why), |()| see("/runs")))
 }
 
@@ -341,7 +341,7 @@ pub(crate) async fn note(
         tags: Some(tags.split_whitespace().map(str::to_owned).collect()),
         text: Some(note.clone()),
     };
-    let store = move |app: &App| match app.edit_note(id, edit, &who, &peer.key()) {
+    let store = move |app: &App| match app.edit_note(id, edit, &who, &peer.name()) {
         Ok(_) => see(&format!("/runs/{id}/about")),
         Err(ChangeError::Changed) => about_page(app, id, true, Some((tags, note)))
             .unwrap_or_else(|_| refused(Format::Page, &ChangeError::Changed)),
@@ -493,7 +493,7 @@ pub(crate) async fn plan(
         };
         match submission(&plan, &terms, &who.name) {
             Err(faults) => plan_page(app, &who, &fields, StatusCode::UNPROCESSABLE_ENTITY, Some(Err(faults))),
-            Ok(new) => match app.submit(&new, &who, &peer.key()) {
+            Ok(new) => match app.submit(&new, &who, &peer.name()) {
                 Ok(entry) => see(&format!("/queue/{}", entry.id)),
                 // The reader went back, and changed the text.
                 Err(ChangeError::Queue(QueueError::Taken { .. })) => {

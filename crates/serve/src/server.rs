@@ -244,6 +244,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/v1/history", get(api::history))
         .route("/api/v1/hosts", get(api::hosts))
         .route("/api/v1/events", get(api::events))
+        .route("/api/v1/now", get(api::now))
         .route("/api/v1/plans/check", post(api::plan_check))
         .route("/openapi.json", get(api::openapi))
         .route("/metrics", get(metrics::metrics))

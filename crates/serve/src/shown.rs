@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 
-use crate::monitor::Now;
+use crate::monitor::{Now, With};
 use crate::view_now::Part;
 
 /// A state of a moment, with its forms.
@@ -96,7 +96,7 @@ impl Shown {
 
     /// Document in one line.
     pub(crate) fn document(&self, may_run: bool) -> String {
-        self.now.document(may_run).to_string()
+        self.now.document(may_run, With::Present).to_string()
     }
 
     /// Event of a stream.

@@ -22,7 +22,9 @@ use crate::pages::alone;
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::settings::Settings;
 
+mod answers;
 mod attacks;
+mod schemas;
 mod unkind;
 
 const PLAN: &str = "schema = 1\ntitle = \"t\"\n[factors.threads]\nvalues = [1, 2]\nlevel = \"sub-plot\"\n\
@@ -114,7 +116,7 @@ impl Desk {
         Self { _folder: folder, app: Arc::new(app), runtime, peer }
     }
 
-    /// Status and text of an answer; one of the API must be described.
+    /// Status and text of an answer; one of the API must be described, and fit its schema.
     fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let mut request = Request::builder().method(method).uri(path).extension(self.peer.clone());
         for (name, value) in headers {
@@ -122,9 +124,10 @@ impl Desk {
         }
         let request = request.body(Body::from(body.to_owned())).unwrap();
         let router = TowerToHyperService::new(crate::server::router(&self.app));
-        let (status, bytes) = self.runtime.block_on(async {
+        let (status, content_type, bytes) = self.runtime.block_on(async {
             let answer = router.call(request).await.unwrap();
             let status = answer.status().as_u16();
+            let content_type = answer.headers().get("content-type").unwrap().to_str().unwrap().to_owned();
             // A stream has no end.
             let is_stream = status == 200 && path.ends_with("/events");
             let bytes = if is_stream {
@@ -132,10 +135,10 @@ impl Desk {
             } else {
                 answer.into_body().collect().await.unwrap().to_bytes()
             };
-            (status, bytes)
+            (status, content_type, bytes)
         });
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        assert_described(method, path, status);
+        assert_described(method, path, status, (&content_type, &text));
         (status, text)
     }
 
@@ -162,8 +165,9 @@ fn described() -> Value {
     serde_json::from_str(include_str!("../assets/openapi.json")).unwrap()
 }
 
-/// Checks that `openapi.json` has the status of an answer.
-fn assert_described(method: &str, path: &str, status: u16) {
+/// Checks that `openapi.json` has the status of an answer and the type of its body, and that a document fits
+/// its schema.
+fn assert_described(method: &str, path: &str, status: u16, (content_type, body): (&str, &str)) {
     let path = path.split('?').next().unwrap();
     if !path.starts_with("/api/") && !matches!(path, "/metrics" | "/healthz") {
         return;
@@ -178,7 +182,17 @@ fn assert_described(method: &str, path: &str, status: u16) {
     let known = paths.keys().filter(|known| is_named(known)).min_by_key(|known| known.matches('{').count());
     let known = known.unwrap_or_else(|| panic!("{path} is not described"));
     let answers = &paths[known][method.to_lowercase()]["responses"];
-    assert!(answers[status.to_string()].is_object(), "{method} {known} does not list {status}: {answers}");
+    let answer = &answers[status.to_string()];
+    assert!(answer.is_object(), "{method} {known} does not list {status}: {answers}");
+    let answer = answer.get("$ref").map_or(answer, |place| schemas::resolved(&document, place));
+    let content_type = content_type.split(';').next().unwrap();
+    let schema = &answer["content"][content_type]["schema"];
+    assert!(schema.is_object(), "{method} {known} {status} has no schema of {content_type}");
+    if content_type == JSON {
+        let value = serde_json::from_str(body).unwrap();
+        let why = schemas::misfit(&document, schema, &value);
+        assert_eq!(why, None, "{method} {known} {status}: {body}");
+    }
 }
 
 #[test]

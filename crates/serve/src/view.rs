@@ -79,15 +79,6 @@ pub(crate) fn marked(bound: Bound, number: &str) -> String {
     if bound == Bound::Exact { number.to_owned() } else { format!("{} {number}", bound.mark()) }
 }
 
-/// Reason of an entry's state. That of an error is a line of its process's output, which belongs to clients
-/// that may run plans.
-pub(crate) fn reason(entry: &Entry, may_run: bool) -> Option<String> {
-    match (entry.state, entry.exit_code) {
-        (QueueState::Failed, Some(code)) if !may_run => Some(format!("its process ended with code {code}")),
-        _ => entry.reason.clone(),
-    }
-}
-
 /// Document of an entry of the queue.
 ///
 /// - `expected`: for one that waits or runs.
@@ -112,7 +103,7 @@ pub(crate) fn entry(entry: &Entry, expected: Expected, may_run: bool) -> Value {
         "expected_start": time(expected.start_unix_ns),
         "expected_end": time(expected.end_unix_ns),
         "exit_code": entry.exit_code,
-        "reason": reason(entry, may_run),
+        "reason": crate::reasons::of_entry(entry, may_run),
     })
 }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::chart::{chart, polylines};
 use crate::instruments::{Busy, Seen, lost};
 use crate::monitor::{Now, Running};
+use crate::reasons;
 use crate::view::{Expected, bound, duration, marked, moment, state_of_trial};
 use crate::view_page::{EntryView, state_of, text};
 
@@ -43,7 +44,7 @@ impl Part {
                 running: now.running.iter().map(RunningView::of).collect(),
                 ended: now.ended.iter().map(EndedView::of).collect(),
                 holder: &now.holder,
-                trouble: &now.trouble,
+                trouble: reasons::of_trouble(now.trouble.as_deref(), may_run),
                 may_run,
             }),
             Self::Machine => text(&MachinePart { machine: MachineView::of(&now.machine) }),
@@ -92,7 +93,7 @@ struct RunsPart<'a> {
     running: Vec<RunningView>,
     ended: Vec<EndedView>,
     holder: &'a Option<String>,
-    trouble: &'a Option<String>,
+    trouble: Option<&'a str>,
     may_run: bool,
 }
 

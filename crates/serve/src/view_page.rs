@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::listing::Row;
 use crate::outcome::outcome;
-use crate::view::{Expected, moment, reason, span};
+use crate::reasons;
+use crate::view::{Expected, moment, span};
 
 /// Text of a page.
 pub(crate) fn text(page: &impl Template) -> String {
@@ -98,7 +99,7 @@ impl EntryView {
             priority: entry.priority,
             state,
             tone,
-            reason: reason(entry, may_run).unwrap_or_default(),
+            reason: reasons::of_entry(entry, may_run).unwrap_or_default(),
             start: time(entry.started_unix_ns, expected.start_unix_ns),
             end: time(entry.ended_unix_ns, expected.end_unix_ns),
             least: span(entry.estimate_s),

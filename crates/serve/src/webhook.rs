@@ -1,7 +1,7 @@
-//! A request to another server at the end of each entry.
+//! A request to another server at the end of each entry, and at each pause that no user asked for.
 //!
 //! The queue holds which ends were told, so a server that is killed in between tells them again: at least
-//! once, and the entry's id tells a repetition.
+//! once, and the entry's id and state tell a repetition.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ impl Webhook {
                 let untold = queue().untold(now_unix_ns.saturating_sub(GIVEN_UP_AFTER_S * 1_000_000_000));
                 known = version.filter(|_| untold.is_ok());
                 if let Ok(untold) = untold {
-                    let record = |id| queue().told(id).is_ok();
+                    let record = |entry: &Entry| queue().told(entry).is_ok();
                     sent.once(&untold, now_unix_ns, is_over, &|entry| self.tell(entry), &record);
                 }
             }
@@ -97,7 +97,7 @@ impl Sent {
         now_unix_ns: u64,
         is_over: &dyn Fn() -> bool,
         tell: &dyn Fn(&Entry) -> bool,
-        record: &dyn Fn(RunId) -> bool,
+        record: &dyn Fn(&Entry) -> bool,
     ) {
         self.0.retain(|id, _| untold.iter().any(|entry| entry.id == *id));
         for entry in untold {
@@ -114,7 +114,7 @@ impl Sent {
                 let pause_s = (FIRST_PAUSE_S << (tries - 1).min(16)).min(LONGEST_PAUSE_S);
                 let next_unix_ns = now_unix_ns.saturating_add(pause_s * 1_000_000_000);
                 self.0.insert(entry.id, Tries::Failed { tries, next_unix_ns });
-            } else if record(entry.id) {
+            } else if record(entry) {
                 self.0.remove(&entry.id);
             } else {
                 self.0.insert(entry.id, Tries::Unrecorded);

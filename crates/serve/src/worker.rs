@@ -12,6 +12,7 @@ use archive::{Archive, ArchiveError, Deaths, Entry, Queue, QueueError, QueueStat
 use record::clock::WallAnchor;
 use record::run::RunId;
 
+use crate::reasons::{KILLED, STOPPED, UNHEARD, UNREAD};
 use crate::situation::{INTERRUPTED, Last, Next, Situation, Verb, Why, ended_trials, next, situation};
 use crate::urged::Urged;
 
@@ -21,9 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(1);
 /// Pause after an error of the archive, such as a full disk.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// Trouble with a process that has no handler for the request to end after its trial.
-const UNHEARD: &str = "the process of an older bakeoff cannot stop after a trial: it goes on to the end of its bake-off, \
-                       unless its entry is cancelled";
 /// Longest part of a process's output that becomes the reason of a failure.
 const REASON_LENGTH_MAX: usize = 600;
 
@@ -165,10 +163,8 @@ impl Worker {
         let mut queue = self.queue();
         let reason = match why {
             Why::Wanted => None,
-            Why::Stopped => {
-                Some("its process was stopped by a signal, or by the plan's time budget".to_owned())
-            }
-            Why::Killed => Some("its process was killed three times".to_owned()),
+            Why::Stopped => Some(STOPPED.to_owned()),
+            Why::Killed => Some(KILLED.to_owned()),
             Why::Error => Some(reason_in(&queue.output_text(id))),
         };
         queue.end(id, state, ended_unix_ns, last.code(), reason.as_deref())
@@ -188,7 +184,7 @@ impl Worker {
             None => QueueState::Failed,
         };
         let cause = std::error::Error::source(why).map_or(String::new(), |cause| format!(": {cause}"));
-        let reason = format!("its bake-off cannot be read: {why}{cause}");
+        let reason = format!("{UNREAD}: {why}{cause}");
         self.queue().end(id, state, None, last.code(), Some(&reason))
     }
 
@@ -556,7 +552,9 @@ mod tests {
             let queue = queue.lock().unwrap();
             let ended = queue.entry(a).unwrap();
             assert_eq!(ended.state, end);
-            assert!(ended.reason.unwrap().contains("order.json"), "the reason names the file");
+            let seen = |may_run| crate::reasons::of_entry(&ended, may_run).unwrap();
+            assert!(seen(true).contains("order.json"), "the reason names the file");
+            assert_eq!(seen(false), UNREAD, "a reader and the webhook learn no path");
             assert_eq!(queue.next(u64::MAX).unwrap().unwrap().id, b);
         }
     }

@@ -10,8 +10,8 @@ use record::run::RunId;
 use serde_json::Value;
 
 use super::{Queue, QueueError};
-use crate::disk;
 use crate::error::ArchiveError;
+use crate::{disk, masking};
 
 /// Longest part of an entry's output that is read.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
@@ -56,12 +56,13 @@ impl Queue {
         record::target::mask_text(&read().unwrap_or_default())
     }
 
-    /// Appends a line to `audit.jsonl`; it is on disk when this returns.
+    /// Appends a line to `audit.jsonl`, passwords masked; it is on disk when this returns.
     ///
     /// # Errors
     ///
     /// The disk refuses.
     pub fn audit(&self, line: &Value) -> Result<(), ArchiveError> {
+        let line = masking::mask(line.to_string().into_bytes(), None);
         let append = || {
             let mut options = fs::OpenOptions::new();
             let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -72,8 +73,8 @@ impl Queue {
             if file.seek(SeekFrom::End(-1)).is_ok() {
                 file.read_exact(&mut last)?;
             }
-            let begin = if last == [b'\n'] { "" } else { "\n" };
-            file.write_all(format!("{begin}{line}\n").as_bytes())?;
+            let begin: &[u8] = if last == [b'\n'] { b"" } else { b"\n" };
+            file.write_all(&[begin, &line, b"\n"].concat())?;
             file.sync_data()
         };
         append().map_err(ArchiveError::writing(&self.audit))

@@ -132,11 +132,17 @@ fn what_was_written_is_there_after_the_process_is_gone() {
 fn a_plan_with_a_password_is_refused_since_the_archive_holds_none() {
     let (folder, archive) = archive();
     let mut queue = archive.queue().unwrap();
-    let text = "target = \"mysql://app:S3CR3T@localhost/test\"\n".to_owned();
-    let new = Submission { plan: text, ..plan("a", 0) };
-    assert!(matches!(queue.submit(&new), Err(QueueError::Secret)));
+    let secret = "mysql://app:S3CR3T@localhost/test".to_owned();
+    for new in [
+        Submission { plan: format!("target = \"{secret}\"\n"), ..plan("a", 0) },
+        Submission { title: secret.clone(), ..plan("a", 0) },
+        Submission { by: secret.clone(), ..plan("a", 0) },
+    ] {
+        assert!(matches!(queue.submit(&new), Err(QueueError::Secret)), "{new:?}");
+    }
+    queue.audit(&serde_json::json!({"what": {"title": secret, "tags": [secret]}, "who": secret})).unwrap();
     drop(queue);
-    for name in ["queue.sqlite", "queue.sqlite-wal"] {
+    for name in ["queue.sqlite", "queue.sqlite-wal", "audit.jsonl"] {
         let bytes = fs::read(folder.path().join(name)).unwrap_or_default();
         assert!(!bytes.windows(6).any(|part| part == b"S3CR3T"), "{name}");
     }
@@ -224,7 +230,7 @@ fn a_queue_of_the_first_version_keeps_its_entries() {
         queue.act(id, Action::Cancel).unwrap();
         assert_eq!(queue.untold(0).unwrap().len(), 1);
         assert_eq!(queue.untold(i64::MAX.cast_unsigned()).unwrap().len(), 0, "an end of long ago");
-        queue.told(id).unwrap();
+        queue.told(&queue.entry(id).unwrap()).unwrap();
         assert_eq!(queue.untold(0).unwrap().len(), 0);
     }
 }
@@ -239,6 +245,43 @@ fn an_end_of_long_ago_has_its_time_and_is_still_to_be_told() {
     queue.end(id, QueueState::Done, Some(1_000), Some(0), None).unwrap();
     assert_eq!(queue.entry(id).unwrap().ended_unix_ns, Some(1_000), "no server ran when it ended");
     assert_eq!(queue.untold(recorded).unwrap().len(), 1, "a webhook has not heard of it");
+}
+
+#[test]
+fn a_pause_that_no_user_asked_for_is_told_and_so_is_the_end_after_it() {
+    let (_folder, archive) = archive();
+    let mut queue = archive.queue().unwrap();
+    let id = queue.submit(&plan("a", 0)).unwrap().id;
+    let states = |queue: &Queue| {
+        let untold = queue.untold(WallAnchor::now().unix_ns - 3_600_000_000_000).unwrap();
+        untold.iter().map(|entry| entry.state).collect::<Vec<_>>()
+    };
+    queue.begin(id, fresh()).unwrap();
+    queue.end(id, QueueState::Paused, None, Some(130), None).unwrap();
+    assert_eq!(states(&queue), [], "a user asked for it");
+    queue.act(id, Action::Resume).unwrap();
+    queue.begin(id, fresh()).unwrap();
+    queue.end(id, QueueState::Paused, None, Some(130), Some("the time budget")).unwrap();
+    assert_eq!(states(&queue), [QueueState::Paused]);
+    let paused = queue.entry(id).unwrap();
+    queue.told(&paused).unwrap();
+    assert_eq!(states(&queue), []);
+    // A user resumes it, and pauses it before it begins: the reason is not that of this pause.
+    queue.act(id, Action::Resume).unwrap();
+    assert_eq!(queue.act(id, Action::Pause).unwrap().reason, None);
+    assert_eq!(states(&queue), []);
+    queue.act(id, Action::Resume).unwrap();
+    queue.begin(id, fresh()).unwrap();
+    // The receiver's answer to the pause arrives late.
+    queue.told(&paused).unwrap();
+    queue.end(id, QueueState::Done, None, Some(0), None).unwrap();
+    assert_eq!(states(&queue), [QueueState::Done], "its end is told, too");
+    let other = queue.submit(&plan("b", 0)).unwrap().id;
+    queue.begin(other, fresh()).unwrap();
+    queue.end(other, QueueState::Paused, None, Some(130), Some("the time budget")).unwrap();
+    queue.told(&queue.entry(other).unwrap()).unwrap();
+    queue.act(other, Action::Cancel).unwrap();
+    assert!(states(&queue).contains(&QueueState::Cancelled), "{:?}", states(&queue));
 }
 
 #[test]

@@ -66,7 +66,7 @@ enum What {
         /// Id of the entry or of its run, or a unique prefix or suffix of one
         id: String,
     },
-    /// Wait until an entry has ended; the exit code is that of its bake-off
+    /// Wait until an entry has ended or was stopped; the exit code is that of its bake-off
     #[command(after_help = "Example:\n  bakeoff queue wait 8c1fe2")]
     Wait {
         /// Id of the entry or of its run, or a unique prefix or suffix of one
@@ -231,6 +231,10 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
                 answered_ns = Monotonic.now_ns();
                 if let Some(exit) = end_of(&entry) {
                     show(&entry, global, out)?;
+                    if entry["state"] == "paused" {
+                        let id = word(&entry, "id");
+                        Screen::new().line(&format!("continue with: bakeoff queue resume {id}"));
+                    }
                     return Ok(exit);
                 }
                 // A short name may be that of a later entry, too.
@@ -259,7 +263,8 @@ fn wait(client: &Client, id: &str, global: &Global, out: &mut dyn Write) -> anyh
     }
 }
 
-/// Exit code for an entry that has ended: that of its process, or of the state of its bake-off.
+/// Exit code for an entry that has ended: that of its process, or of the state of its bake-off. A pause that
+/// no user asked for has a reason, and lasts until a user resumes the entry.
 fn end_of(entry: &Value) -> Option<Exit> {
     match entry["state"].as_str()? {
         "done" => Some(match (entry["exit_code"].as_i64(), entry["run_state"].as_str()) {
@@ -277,6 +282,7 @@ fn end_of(entry: &Value) -> Option<Exit> {
             _ => Exit::CannotHere,
         }),
         "cancelled" => Some(Exit::Interrupted),
+        "paused" if entry["reason"].is_string() => Some(Exit::Interrupted),
         _ => None,
     }
 }

@@ -50,9 +50,13 @@ fn short_names_are_unique_even_if_the_ends_are_alike() {
     let found = snapshot(ids.iter().map(|id| header(id, "t", &[])).collect());
     let names: Vec<&str> = found.rows.iter().map(|row| row.short.as_str()).collect();
     assert_eq!(names, ["q69g5fav", "a69g5fav", "000000"]);
-    assert_eq!(found.find("Q69G5FAV"), Some(ids[0].parse().unwrap()));
-    for none in ["69g5fav", "", "..", "01ARZ", "q69g5fav/", "%2e%2e"] {
-        assert_eq!(found.find(none), None, "{none}");
+    assert_eq!(found.find("Q69G5FAV").unwrap(), ids[0].parse().unwrap());
+    for none in ["", "..", "q69g5fav/", "%2e%2e"] {
+        assert!(matches!(found.find(none), Err(ArchiveError::NotFound { .. })), "{none}");
+    }
+    for (several, number) in [("69g5fav", 2), ("01ARZ", 3)] {
+        let why = found.find(several).unwrap_err();
+        assert!(matches!(why, ArchiveError::Ambiguous { count, .. } if count == number), "{why}");
     }
 }
 

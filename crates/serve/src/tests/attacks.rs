@@ -1,12 +1,14 @@
 //! Attacks that need no connection.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use archive::QueueState;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
+use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use record::clock::WallAnchor;
@@ -90,17 +92,99 @@ fn a_tag_has_no_markup_and_a_link_changes_nothing() {
     assert_eq!(desk.ask("POST", "/login", &evil, "token=x").0, 403, "a login for a victim");
 }
 
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 #[test]
-fn a_plan_with_a_password_is_not_stored() {
+fn a_password_is_in_no_file_wherever_a_client_puts_it() {
+    const SECRET: &str = "mysql://app:S3CR3T@127.0.0.1/db";
     let desk = Desk::new(true);
-    let plan = PLAN.replace("null:", "mysql://app:S3CR3T@127.0.0.1/db");
-    let (status, text) = desk.send("POST", "/api/v1/queue", TOML, &plan);
+    let titled = |title: &str| PLAN.replace("title = \"t\"", &format!("title = \"{title}\""));
+    for plan in [
+        PLAN.replace("null:", SECRET),
+        titled(SECRET),
+        // The text of the plan does not have the form of a secret; its title has.
+        titled("mysql:\\u002F/app:S3CR3T@127.0.0.1/db"),
+        titled("\\u002D-password S3CR3T"),
+    ] {
+        let (status, text) = desk.send("POST", "/api/v1/queue", TOML, &plan);
+        assert!(status == 422 && !text.contains("S3CR3T"), "{status} {text} {plan}");
+    }
+    let by = json!({"plan": PLAN, "by": SECRET}).to_string();
+    let (status, text) = desk.send("POST", "/api/v1/queue", JSON, &by);
     assert!(status == 422 && !text.contains("S3CR3T"), "{status} {text}");
     assert_eq!(desk.app.queue().unwrap().entries(9).unwrap(), []);
-    for file in std::fs::read_dir(desk.app.archive.dir()).unwrap().flatten() {
-        let bytes = std::fs::read(file.path()).unwrap_or_default();
-        assert!(!String::from_utf8_lossy(&bytes).contains("S3CR3T"), "{}", file.path().display());
+    let note = format!("/api/v1/runs/{}/note", desk.sealed("a"));
+    let (status, text) = desk.send("PUT", &note, JSON, &json!({"note": SECRET}).to_string());
+    assert!(status == 200 && text.contains("mysql://app:***@"), "{status} {text}");
+    assert_eq!(desk.send("PUT", &note, JSON, &json!({"tags": ["password=S3CR3T"]}).to_string()).0, 400);
+    let (all, mut names) = (files(desk.app.archive.dir()), Vec::new());
+    for file in &all {
+        let bytes = std::fs::read(file).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("S3CR3T"), "{}", file.display());
+        names.extend(file.file_name().and_then(|name| name.to_str()));
     }
+    assert!(names.contains(&"audit.jsonl") && names.contains(&"queue.sqlite"), "{names:?}");
+}
+
+#[test]
+fn an_address_that_is_not_text_is_refused_as_any_other() {
+    let desk = Desk::new(true);
+    for (method, path) in [
+        ("GET", "/api/v1/runs/%FF"),
+        ("GET", "/api/v1/runs/%ff/export"),
+        ("POST", "/api/v1/queue/%C3/pause"),
+        ("GET", "/runs/%FF/about"),
+        ("GET", "/queue/x%80y"),
+        ("GET", "/%FF"),
+    ] {
+        let request = Request::builder().method(method).uri(path).extension(desk.peer.clone());
+        let router = TowerToHyperService::new(crate::server::router(&desk.app));
+        let request = request.body(Body::empty()).unwrap();
+        let answer = desk.runtime.block_on(router.call(request)).unwrap();
+        let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!((answer.status().as_u16(), header("x-content-type-options")), (400, Some("nosniff")));
+        assert!(header("content-security-policy").is_some(), "{path}");
+        let of_type = if path.starts_with("/api/") { JSON } else { "text/html; charset=utf-8" };
+        assert_eq!(header("content-type"), Some(of_type), "{path}");
+    }
+    assert_eq!(desk.get("/queue/%C3%BC").0, 404, "a name in UTF-8 that no entry has");
+}
+
+/// The answer to a request for an export by a host, of which nothing is read.
+fn export(desk: &Desk, host: u8, run: RunId) -> axum::response::Response {
+    let peer = Peer::Tcp { address: ([10, 0, 0, host], 9).into(), uid: None, certificate: None };
+    let request = Request::get(format!("/api/v1/runs/{run}/export")).extension(peer);
+    let request = request.header(AUTHORIZATION, "Bearer 0123456789012345678901").body(Body::empty());
+    let router = TowerToHyperService::new(crate::server::router(&desk.app));
+    desk.runtime.block_on(router.call(request.unwrap())).unwrap()
+}
+
+#[test]
+fn a_reader_that_takes_nothing_cannot_keep_the_places_of_exports() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(tokens.path(), "read ann 0123456789012345678901\n").unwrap();
+    let desk = Desk::with(false, Some(tokens.path()), |app| app.exports_rest_time = Duration::from_secs(1));
+    // It has several parts, which all wait for the client.
+    let run = desk.sealed(&"x".repeat(300_000));
+    let held = export(&desk, 1, run);
+    assert_eq!(held.status(), 200);
+    assert_eq!(
+        [export(&desk, 1, run).status(), export(&desk, 2, run).status()],
+        [429_u16, 200],
+        "a peer has one place"
+    );
+    let pause = || desk.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+    let again = (0..200).any(|_| {
+        pause();
+        export(&desk, 1, run).status() == 200
+    });
+    assert!(again, "the place of an answer that is not read is not given back");
+    let rest = desk.runtime.block_on(held.into_body().collect());
+    assert!(rest.is_err(), "its beginning does not look like the whole");
 }
 
 #[test]

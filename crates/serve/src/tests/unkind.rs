@@ -23,11 +23,22 @@ use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::render::Cache;
 use crate::shown::Shown;
 
-fn read(text: &str) -> Value {
+pub(super) fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
 }
 
 impl Desk {
+    /// A run without numbers, in the list.
+    pub(super) fn sealed(&self, title: &str) -> RunId {
+        let begun = RunHeader::running(RunKind::Record, WallAnchor::now(), title.to_owned(), String::new());
+        let writer = self.app.archive.begin(&begun).unwrap();
+        let mut run = record::run::Run::unmeasured(begun, record::environment::Environment::default());
+        run.header.state = record::run::RunState::Sealed;
+        writer.seal(&run).unwrap();
+        self.app.listing.refresh();
+        run.header.id
+    }
+
     /// A run in the archive that is not finished; its folder is enough for its note.
     pub(super) fn run(&self, title: &str) -> RunId {
         let header = RunHeader::running(RunKind::Load, WallAnchor::now(), title.to_owned(), "x".to_owned());
@@ -361,7 +372,7 @@ fn the_output_of_a_process_is_in_no_reason_that_a_reader_sees() {
         reason: killed.map(str::to_owned),
         ..desk.app.queue().unwrap().entry(id).unwrap()
     };
-    assert_eq!(crate::view::reason(&entry, false).as_deref(), killed);
+    assert_eq!(crate::reasons::of_entry(&entry, false).as_deref(), killed);
 }
 
 #[test]
