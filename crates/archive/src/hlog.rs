@@ -36,7 +36,7 @@ const COMPRESSED_HEAD_BYTES: usize = 8;
 const HEAD_BYTES: usize = 40;
 /// Upper bound of the longest V2 histogram of our layout: 9 bytes for each of its 56,000 buckets.
 const HISTOGRAM_BYTES_MAX: u64 = 1 << 20;
-/// Buckets allowed in any log, each 16 bytes in memory.
+/// Buckets allowed in any log, each up to 20 bytes in memory.
 const BUCKETS_MIN: u64 = 8 << 20;
 /// Buckets allowed per byte of a larger log: real ones have about one.
 const BUCKETS_PER_BYTE_MAX: u64 = 16;

@@ -38,13 +38,27 @@ impl Archive {
     ///
     /// If no run has that name, or its files cannot be read, or their checksums do not match.
     pub fn run(&self, id: RunId) -> Result<Run, ArchiveError> {
-        let mut run = self.run_of_bakeoff(id)?;
+        let mut run = self.run_without_profiles(id)?;
         run.instruments.profiles = self.profiles(id)?;
         Ok(run)
     }
 
-    /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
+    /// Variant of [`Self::run`] with what a bake-off has of each run, because all of them are in memory: by
+    /// interval only the latencies of whole events, and of the instruments only the CPUs and `io`.
     pub(crate) fn run_of_bakeoff(&self, id: RunId) -> Result<Run, ArchiveError> {
+        let mut run = self.run_without_profiles(id)?;
+        if let Some(load) = &mut run.load {
+            let kind = load.latency_kind();
+            load.slices.retain(|slice| slice.is_of_events(kind));
+            load.slices.shrink_to_fit();
+        }
+        let Instruments { io, missing, .. } = run.instruments;
+        run.instruments = Instruments { io, missing, ..Instruments::default() };
+        Ok(run)
+    }
+
+    /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
+    pub(crate) fn run_without_profiles(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
         let mut run = self.run_without_slices(id, None, &mut |slice| slices.push(slice))?;
         if let Some(load) = &mut run.load {
@@ -304,7 +318,7 @@ fn latencies(
     let mut is_within = Ok(());
     let mut each = |slice: HistogramSlice| {
         if is_within.is_ok() {
-            is_within = watch.read(SLICE_BYTES + slice.histogram.buckets().count() * size_of::<(u64, u64)>());
+            is_within = watch.read(SLICE_BYTES + slice.histogram.memory_bytes());
             each(slice);
         }
     };

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use hdrhistogram::Histogram as Hdr;
 
+pub use crate::compact::CompactHistogram;
+
 /// Upper end of the layout: one hour in nanoseconds. Larger values are recorded as this.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Significant decimal digits that a recorded value keeps.
@@ -219,36 +221,10 @@ fn rank_of(quantile: f64, count: u64) -> u64 {
     ((quantile * count as f64).ceil() as u64).max(1)
 }
 
-/// Distribution in storage: only its occupied buckets, a few kB. A [`Histogram`] takes 270 kB.
-///
-/// A run holds thousands of these, by interval and by operation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CompactHistogram(Box<[(u64, u64)]>);
-
 impl CompactHistogram {
-    /// Distribution of these buckets of the one layout: lowest value and count of each, in rising order.
-    pub fn of_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        Self(buckets.into_iter().collect())
-    }
-
-    /// Occupied buckets in rising order, as in [`Histogram::buckets`].
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// Number of values.
-    pub fn count(&self) -> u64 {
-        self.0.iter().map(|(_, n)| n).sum()
-    }
-
-    /// Whether no value was recorded.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Same distribution as a [`Histogram`], which computes quantiles and sums.
     pub fn expand(&self) -> Histogram {
-        self.buckets().collect()
+        Histogram(Form::Open(dense(self)))
     }
 }
 
@@ -483,7 +459,7 @@ mod tests {
             (0..count).for_each(|i| recorded.record_n(i * step, 1 + i % 5));
             let mut decoded = Histogram::from_hdr(&recorded.as_hdr());
             let Form::Packed(packed) = &decoded.0 else { panic!("it takes 270 kB") };
-            assert!(size_of_val(&*packed.0) <= 16 * usize::try_from(count).unwrap());
+            assert!(packed.memory_bytes() <= 16 + 16 * usize::try_from(count).unwrap());
             assert_eq!(decoded, recorded);
             assert_eq!(decoded.as_hdr(), recorded.as_hdr());
             assert_eq!((decoded.count(), decoded.is_empty()), (recorded.count(), recorded.is_empty()));
