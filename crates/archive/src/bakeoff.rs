@@ -67,7 +67,8 @@ impl Archive {
 
     /// Reads a bake-off with the measurements that its page and its documents are computed from. Of its runs,
     /// distributions of single operations, of wait and of lateness by interval are left out, and so are the
-    /// intervals of instruments other than the CPUs and `io`, and profiles: [`Self::run`] reads them.
+    /// intervals of instruments other than `io` and the CPUs, of these all but shares of time and waits, and
+    /// profiles: [`Self::run`] reads them.
     ///
     /// A trial that began and has no end counts as abandoned, unless a process is measuring it: then it is
     /// not yet an attempt.

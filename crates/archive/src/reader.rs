@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read as _, Seek as _};
 use std::path::Path;
 
 use bytes::Bytes;
+use record::cpu::CpuSample;
 use record::environment::Environment;
 use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
@@ -44,13 +45,16 @@ impl Archive {
     }
 
     /// Variant of [`Self::run`] with what a bake-off has of each run, because all of them are in memory: by
-    /// interval only the latencies of whole events, and of the instruments only the CPUs and `io`.
+    /// interval only the latencies of whole events, and of the instruments only `io` and the use of the CPUs.
     pub(crate) fn run_of_bakeoff(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut run = self.run_without_profiles(id)?;
         if let Some(load) = &mut run.load {
             let kind = load.latency_kind();
             load.slices.retain(|slice| slice.is_of_events(kind));
             load.slices.shrink_to_fit();
+        }
+        for interval in &mut run.cpu {
+            interval.cpus = std::mem::take(&mut interval.cpus).into_iter().map(use_of).collect();
         }
         let Instruments { io, missing, .. } = run.instruments;
         run.instruments = Instruments { io, missing, ..Instruments::default() };
@@ -163,6 +167,28 @@ impl Archive {
         }
         let watch = self.watch();
         read_watched(&folder, id, places, &watch, each).map_err(|error| watch.cause(id, error))
+    }
+}
+
+/// The use of a CPU. Values that pages and verdicts of a bake-off do not read are missing, with a reason that
+/// takes no memory.
+fn use_of(sample: CpuSample) -> CpuSample {
+    let CpuSample {
+        cpu,
+        event_ratio,
+        not_idle_ratio,
+        unaccounted_ratio,
+        stolen_ratio,
+        run_queue_wait_ns,
+        ..
+    } = sample;
+    CpuSample {
+        event_ratio,
+        not_idle_ratio,
+        unaccounted_ratio,
+        stolen_ratio,
+        run_queue_wait_ns,
+        ..CpuSample::without_values(cpu, "")
     }
 }
 

@@ -57,6 +57,16 @@ fn lean_of(run: &Run) -> Run {
         let kind = load.latency_kind();
         load.slices.retain(|slice| slice.is_of_events(kind));
     }
+    for sample in run.cpu.iter_mut().flat_map(|interval| &mut interval.cpus) {
+        *sample = record::cpu::CpuSample {
+            event_ratio: sample.event_ratio.clone(),
+            not_idle_ratio: sample.not_idle_ratio.clone(),
+            unaccounted_ratio: sample.unaccounted_ratio.clone(),
+            stolen_ratio: sample.stolen_ratio.clone(),
+            run_queue_wait_ns: sample.run_queue_wait_ns.clone(),
+            ..record::cpu::CpuSample::without_values(sample.cpu, "")
+        };
+    }
     run.instruments.nic.clear();
     run.instruments.locks.clear();
     run.instruments.ulocks.clear();
