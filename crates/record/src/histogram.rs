@@ -206,7 +206,7 @@ impl Histogram {
 /// Occupied buckets of a histogram with our buckets, as in [`Histogram::buckets`].
 fn occupied(hdr: &Hdr<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
     hdr.iter_recorded()
-        .map(|b| (hdr.lowest_equivalent(b.value_iterated_to()), b.count_since_last_iteration()))
+        .map(move |b| (hdr.lowest_equivalent(b.value_iterated_to()), b.count_since_last_iteration()))
 }
 
 fn dense(packed: &CompactHistogram) -> Hdr<u64> {

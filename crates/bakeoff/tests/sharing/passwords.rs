@@ -1,9 +1,9 @@
 //! The password of the index reaches no program that only listens at its address.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use super::super::lab::{Ended, Lab};
 
@@ -11,7 +11,7 @@ use super::super::lab::{Ended, Lab};
 const ASKS_FOR_CLEARTEXT: &[u8] = b"R\0\0\0\x08\0\0\0\x03";
 
 /// Reads the first message of a client, asks for its password, and returns what it sends then.
-fn ask(mut client: impl std::io::Read + std::io::Write) -> Vec<u8> {
+fn ask(mut client: impl Read + Write) -> Vec<u8> {
     let mut length = [0; 4];
     client.read_exact(&mut length).unwrap();
     let mut first = vec![0; u32::from_be_bytes(length) as usize - length.len()];
@@ -39,7 +39,7 @@ fn a_listener_at_the_port_of_the_index_does_not_get_the_password() {
     let lab = Lab::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let asked: JoinHandle<Vec<u8>> = thread::spawn(move || ask(listener.accept().unwrap().0));
+    let asked = thread::spawn(move || ask(listener.accept().unwrap().0));
     let ended = migrate(&lab, "127.0.0.1", port);
     assert_eq!(asked.join().unwrap(), b"", "it has the password");
     assert_eq!(ended.code, Some(6), "{}", ended.err);
