@@ -195,7 +195,8 @@ fn widen(load: &mut LoadRecord) {
     (load.response, load.wait, load.service) = (Ok(all.clone()), Ok(all.clone()), all.clone());
     (load.lateness, load.server_part, load.connect) = (Ok(known.clone()), Ok(known.clone()), Ok(known));
     let operation = Operation { service: all, in_flight: 0 };
-    load.operations = ["begin", "select", "update", "commit"].map(|name| (name.to_owned(), operation.clone())).into();
+    load.operations =
+        ["begin", "select", "update", "commit"].map(|name| (name.to_owned(), operation.clone())).into();
 }
 
 /// Stores a bake-off of so many trials, which are copies of one that was measured.
@@ -219,7 +220,8 @@ fn long_bakeoff(lab: &Lab, trials: u32) -> RunId {
     archive.create_bakeoff(&bakeoff).unwrap();
 
     let now = WallAnchor::now();
-    run.header = RunHeader { id: RunId::fresh(now), bakeoff: Some(bakeoff.header.id), ..run.header }.ended(None);
+    run.header =
+        RunHeader { id: RunId::fresh(now), bakeoff: Some(bakeoff.header.id), ..run.header }.ended(None);
     widen(run.load.as_mut().unwrap());
     let first = archive.begin(&run.header).unwrap().seal(&run).unwrap();
     let mut journal = archive.journal(bakeoff.header.id).unwrap();

@@ -44,7 +44,10 @@ pub(crate) async fn connect(config: &Config) -> Result<Client, SharedError> {
 
 async fn within<S>(connecting: impl Future<Output = io::Result<S>>) -> Result<S, SharedError> {
     let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
-    tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(late).map_err(SharedError::Unreachable)
+    tokio::time::timeout(CONNECT_TIMEOUT, connecting)
+        .await
+        .unwrap_or_else(late)
+        .map_err(SharedError::Unreachable)
 }
 
 /// Gives a socket the settings of `config` that a connection over a given socket ignores.
@@ -139,7 +142,11 @@ mod tests {
         assert!(!found(false, &[&request[..8], &request[8..]]));
         assert!(!found(false, &[b"R", b"", b"\xff\xff\xff\xff", b"\0\0\0\x03", b"more"]));
         assert!(found(true, &[request]));
-        for others in [&b"R\0\0\0\x0c\0\0\0\x05salt"[..], b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0", b"R\0\0\0\x08\0\0\0\0"] {
+        for others in [
+            &b"R\0\0\0\x0c\0\0\0\x05salt"[..],
+            b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0",
+            b"R\0\0\0\x08\0\0\0\0",
+        ] {
             // Rows may have the same bytes.
             assert!(found(false, &[others, request]));
         }

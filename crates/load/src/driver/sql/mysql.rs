@@ -136,10 +136,7 @@ pub(crate) enum ReadForm {
 
 /// The reader of whole answers, as scripts in Lua read them, for [`crate::driver::readers`].
 #[cfg(all(feature = "lua", any(test, feature = "fuzz")))]
-pub(crate) fn reader_of_all(
-    is_binary: bool,
-    bytes_max: usize,
-) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+pub(crate) fn reader_of_all(is_binary: bool, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
     client::reader(if is_binary { Form::Binary } else { Form::Text }, bytes_max)
 }
 
