@@ -133,7 +133,7 @@ pub(crate) fn are_decoded<E>(
             assert!(values.each.len() >= row.fields, "{row:?}: {values:?}");
             for value in &values.each {
                 let found = match *value {
-                    Value::Null => Some(&[][..]),
+                    Value::Null => Some(&b""[..]),
                     Value::InRow(from, length) => row.bytes[from..].get(..length),
                     Value::Written(from, length) => values.text.as_bytes()[from..].get(..length),
                 };

@@ -163,7 +163,7 @@ impl Reader {
         }
         let Some(body) = input[HEADER_BYTES..].get(..length) else { return Ok(Step::More) };
         let bytes = HEADER_BYTES + length;
-        match (kind, wanted) {
+        match (kind, &mut *wanted) {
             (b'Z', _) => {
                 let ready = match body {
                     b"I" => Ready::Idle,
