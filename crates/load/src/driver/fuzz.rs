@@ -193,7 +193,7 @@ mod tests {
     /// A request for an MD5 password, and the acceptance with the session's settings.
     const POSTGRES_LOGIN: &[u8] = b"R\0\0\0\x0c\0\0\0\x05saltR\0\0\0\x08\0\0\0\0S\0\0\0\x16server_version\x0015\0K\0\0\0\x0c\0\0\0\x07\0\0\0\x08Z\0\0\0\x05I";
 
-    const MYSQL_TEXT: &[u8] = b"\x01\0\0\x01\x01\x1b\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x02\0\0\x04\x0177\x05\0\0\x05\xfe\0\0\x02\0";
+    const MYSQL_TEXT: &[u8] = b"\x01\0\0\x01\x01\x1b\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x03\0\0\x04\x0277\x05\0\0\x05\xfe\0\0\x02\0";
     const POSTGRES_ROWS: &[u8] = b"2\0\0\0\x04T\0\0\0\x1a\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
     /// A number, a text and a moment in the form of a prepared statement, a row of NULL, and another result
     /// without columns.
