@@ -199,6 +199,11 @@ pub(crate) fn decode(text: &str) -> Result<Histogram, Wrong> {
     hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram is unreadable: {e}")))
 }
 
+/// Empty distribution, which takes as little memory as a decoded one.
+pub(crate) fn empty() -> Histogram {
+    Histogram::from_hdr(&Histogram::new().as_hdr())
+}
+
 /// Uncompressed V2 form of `bytes`. Lengths and bounds in its header are checked here, because the decoder
 /// trusts them.
 fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Wrong> {
