@@ -21,9 +21,8 @@ pub struct Interval<'a> {
 /// An interval in which no event ended has no distribution, and is included: a stall is a rate of 0, not a
 /// gap.
 pub fn intervals(load: &LoadRecord) -> Vec<Interval<'_>> {
-    let kind = if load.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
     let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    of_slices(&load.slices, kind, ns(load.settings.interval), ns(load.measured))
+    of_slices(&load.slices, load.latency_kind(), ns(load.settings.interval), ns(load.measured))
 }
 
 /// Variant of [`intervals`] for distributions without a record.
@@ -37,9 +36,8 @@ pub fn of_slices(
     interval_ns: u64,
     until_ns: u64,
 ) -> Vec<Interval<'_>> {
-    let of_events = slices.iter().filter(|s| s.operation.is_empty() && s.for_ns > 0);
     let mut known: BTreeMap<u64, Interval<'_>> = BTreeMap::new();
-    for slice in of_events.filter(|s| is_of(s.kind, kind)) {
+    for slice in slices.iter().filter(|slice| slice.is_of_events(kind) && slice.for_ns > 0) {
         let from_ns = slice.from_ns;
         let new = || Interval { from_ns, until_ns: from_ns, slices: Vec::new() };
         let interval = known.entry(from_ns).or_insert_with(new);
@@ -95,16 +93,6 @@ impl Interval<'_> {
             let part = if is_ended(slice.kind) { &mut all.known } else { &mut all.at_least };
             slice.histogram.buckets().for_each(|(ns, count)| part.record_n(ns, count));
         }
-    }
-}
-
-/// Whether the intervals of a load with latencies of `kind` include distributions of `slice`.
-fn is_of(slice: LatencyKind, kind: LatencyKind) -> bool {
-    match slice {
-        LatencyKind::Response | LatencyKind::ResponseAtLeast => kind == LatencyKind::Response,
-        LatencyKind::Service | LatencyKind::ServiceAtLeast => kind == LatencyKind::Service,
-        LatencyKind::CarriedIn => true,
-        LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure => false,
     }
 }
 

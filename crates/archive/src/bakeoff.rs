@@ -65,7 +65,10 @@ impl Archive {
         Ok(())
     }
 
-    /// Reads a bake-off with all its measurements, except profiles: [`Self::profiles`] reads those of a run.
+    /// Reads a bake-off with the measurements that its page and its documents are computed from. Of its runs,
+    /// distributions of single operations, of wait and of lateness by interval are left out, and so are the
+    /// intervals of instruments other than `io` and the CPUs, of these all but shares of time and waits, and
+    /// profiles: [`Self::run`] reads them.
     ///
     /// A trial that began and has no end counts as abandoned, unless a process is measuring it: then it is
     /// not yet an attempt.
@@ -76,6 +79,15 @@ impl Archive {
     /// a damaged attempt, not an error.
     pub fn bakeoff(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
         self.bakeoff_with(id, Self::run_of_bakeoff)
+    }
+
+    /// Variant of [`Self::bakeoff`] with all measurements of each run, except profiles.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::bakeoff`].
+    pub fn bakeoff_whole(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
+        self.bakeoff_with(id, Self::run_without_profiles)
     }
 
     /// Variant of [`Self::bakeoff`] without the runs' numbers over time: [`Self::run_summary`] reads them.

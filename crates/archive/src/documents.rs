@@ -75,7 +75,7 @@ impl SliceForm {
     /// [`NoDocument`] if the form is damaged.
     pub fn read(&self, from_ns: u64, for_ns: u64) -> Result<HistogramSlice, NoDocument> {
         let kind = crate::schema::word("kind", &self.kind, LatencyKind::from_word)?;
-        let histogram = CompactHistogram::from(&hlog::decode(&self.hdr)?);
+        let histogram = CompactHistogram::from(hlog::decode(&self.hdr)?);
         Ok(HistogramSlice { from_ns, for_ns, operation: self.operation.clone(), kind, histogram })
     }
 }

@@ -63,7 +63,7 @@ impl Archive {
     /// If no run has that name, the run cannot be read, or `out` cannot be written.
     pub fn export(&self, id: RunId, format: Format, out: &mut dyn Write) -> Result<bool, ArchiveError> {
         let what = if self.is_bakeoff(id) {
-            Subject::Bakeoff(Box::new(self.bakeoff(id)?))
+            Subject::Bakeoff(Box::new(self.bakeoff_whole(id)?))
         } else {
             Subject::Run(Box::new(self.run(id)?))
         };

@@ -36,7 +36,7 @@ const COMPRESSED_HEAD_BYTES: usize = 8;
 const HEAD_BYTES: usize = 40;
 /// Upper bound of the longest V2 histogram of our layout: 9 bytes for each of its 56,000 buckets.
 const HISTOGRAM_BYTES_MAX: u64 = 1 << 20;
-/// Buckets allowed in any log, each 16 bytes in memory.
+/// Buckets allowed in any log, each up to 20 bytes in memory.
 const BUCKETS_MIN: u64 = 8 << 20;
 /// Buckets allowed per byte of a larger log: real ones have about one.
 const BUCKETS_PER_BYTE_MAX: u64 = 16;
@@ -99,7 +99,7 @@ pub(crate) fn read(
             let LogEntry::Interval(line) = entry else { continue };
             let tag = line.tag().ok_or_else(|| Wrong("a line has no tag".to_owned()))?;
             let (kind, operation) = untag(tag.as_str())?;
-            let histogram = CompactHistogram::from(&decode(line.encoded_histogram())?);
+            let histogram = CompactHistogram::from(decode(line.encoded_histogram())?);
             buckets += histogram.buckets().count() as u64;
             if buckets > buckets_max {
                 return Err(Wrong(format!(
@@ -166,7 +166,7 @@ pub fn write_hgrm(
     }
     writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;
     writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", ms(max), hdr.len())?;
-    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", hdr.buckets(), sub_buckets(hdr))
+    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", hdr.buckets(), sub_buckets(&hdr))
 }
 
 /// Place, from 1, of the smallest value at or above a share of all values.
@@ -186,7 +186,7 @@ fn sub_buckets(hdr: &hdrhistogram::Histogram<u64>) -> u64 {
 /// Encodes a distribution as text: `HdrHistogram` V2, deflated, base64.
 pub(crate) fn encode(histogram: &Histogram) -> String {
     let mut bytes = Vec::new();
-    let written = V2DeflateSerializer::new().serialize(histogram.as_hdr(), &mut bytes);
+    let written = V2DeflateSerializer::new().serialize(&histogram.as_hdr(), &mut bytes);
     written.expect("counts are far below 2^63, and a Vec takes all that is written to it");
     STANDARD.encode(bytes)
 }
@@ -197,6 +197,11 @@ pub(crate) fn decode(text: &str) -> Result<Histogram, Wrong> {
     let plain = inflated(&bytes)?;
     let hdr = Deserializer::new().deserialize::<u64, _>(&mut &plain[..]);
     hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram is unreadable: {e}")))
+}
+
+/// Empty distribution, which takes as little memory as a decoded one.
+pub(crate) fn empty() -> Histogram {
+    Histogram::from_hdr(&Histogram::new().as_hdr())
 }
 
 /// Uncompressed V2 form of `bytes`. Lengths and bounds in its header are checked here, because the decoder

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read as _, Seek as _};
 use std::path::Path;
 
 use bytes::Bytes;
+use record::cpu::CpuSample;
 use record::environment::Environment;
 use record::instruments::{Instruments, Observed};
 use record::load::LoadRecord;
@@ -38,13 +39,30 @@ impl Archive {
     ///
     /// If no run has that name, or its files cannot be read, or their checksums do not match.
     pub fn run(&self, id: RunId) -> Result<Run, ArchiveError> {
-        let mut run = self.run_of_bakeoff(id)?;
+        let mut run = self.run_without_profiles(id)?;
         run.instruments.profiles = self.profiles(id)?;
         Ok(run)
     }
 
-    /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
+    /// Variant of [`Self::run`] with what a bake-off has of each run, because all of them are in memory: by
+    /// interval only the latencies of whole events, and of the instruments only `io` and the use of the CPUs.
     pub(crate) fn run_of_bakeoff(&self, id: RunId) -> Result<Run, ArchiveError> {
+        let mut run = self.run_without_profiles(id)?;
+        if let Some(load) = &mut run.load {
+            let kind = load.latency_kind();
+            load.slices.retain(|slice| slice.is_of_events(kind));
+            load.slices.shrink_to_fit();
+        }
+        for interval in &mut run.cpu {
+            interval.cpus = std::mem::take(&mut interval.cpus).into_iter().map(use_of).collect();
+        }
+        let Instruments { io, missing, .. } = run.instruments;
+        run.instruments = Instruments { io, missing, ..Instruments::default() };
+        Ok(run)
+    }
+
+    /// Variant of [`Self::run`] without profiles: those of all runs of a bake-off would take gigabytes.
+    pub(crate) fn run_without_profiles(&self, id: RunId) -> Result<Run, ArchiveError> {
         let mut slices = Vec::new();
         let mut run = self.run_without_slices(id, None, &mut |slice| slices.push(slice))?;
         if let Some(load) = &mut run.load {
@@ -149,6 +167,28 @@ impl Archive {
         }
         let watch = self.watch();
         read_watched(&folder, id, places, &watch, each).map_err(|error| watch.cause(id, error))
+    }
+}
+
+/// The use of a CPU. Values that pages and verdicts of a bake-off do not read are missing, with a reason that
+/// takes no memory.
+fn use_of(sample: CpuSample) -> CpuSample {
+    let CpuSample {
+        cpu,
+        event_ratio,
+        not_idle_ratio,
+        unaccounted_ratio,
+        stolen_ratio,
+        run_queue_wait_ns,
+        ..
+    } = sample;
+    CpuSample {
+        event_ratio,
+        not_idle_ratio,
+        unaccounted_ratio,
+        stolen_ratio,
+        run_queue_wait_ns,
+        ..CpuSample::without_values(cpu, "")
     }
 }
 
@@ -304,7 +344,7 @@ fn latencies(
     let mut is_within = Ok(());
     let mut each = |slice: HistogramSlice| {
         if is_within.is_ok() {
-            is_within = watch.read(SLICE_BYTES + slice.histogram.buckets().count() * size_of::<(u64, u64)>());
+            is_within = watch.read(SLICE_BYTES + slice.histogram.memory_bytes());
             each(slice);
         }
     };

@@ -1,5 +1,5 @@
-//! Runs with more numbers over time than any load has, in an archive from elsewhere: every command that reads
-//! them stays below 300 MB, and says what it leaves out.
+//! Runs with more numbers over time than any load has, in an archive from elsewhere, and a bake-off of hundreds
+//! of trials: every command that reads them stays below 300 MB, and says what it leaves out.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -9,14 +9,18 @@ mod lab;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use archive::Archive;
+use archive::{Archive, JournalEvent, Step};
 use house::House;
 use lab::Lab;
+use record::bakeoff::Trial;
 use record::clock::WallAnchor;
 use record::environment::Environment;
+use record::histogram::{CensoredHistogram, Histogram};
+use record::load::{LoadRecord, Operation};
 use record::run::{Run, RunHeader, RunId, RunKind};
 use record::series::Sample;
 
@@ -176,4 +180,99 @@ fn serve_holds_one_long_run_however_many_clients_ask_and_cuts_off_those_that_do_
     // The kernel may drop what was sent when the connection is closed.
     let _ = slow.read_to_end(&mut rest);
     assert!(!rest.ends_with(b"\r\n0\r\n\r\n"), "what was cut off does not look whole");
+}
+
+/// 20,000 values over a factor of 400.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 30 ms")]
+fn wide() -> Histogram {
+    let value = |i: u32| (50_000.0 * (6.0 * (f64::from(i) * 0.618_033_988_75).fract()).exp()) as u64;
+    (0..20_000).map(|i| (value(i), 1)).collect()
+}
+
+/// Gives a load the distributions of one that lasted for minutes.
+fn widen(load: &mut LoadRecord) {
+    let (known, all) = (wide(), CensoredHistogram::from(wide()));
+    (load.response, load.wait, load.service) = (Ok(all.clone()), Ok(all.clone()), all.clone());
+    (load.lateness, load.server_part, load.connect) = (Ok(known.clone()), Ok(known.clone()), Ok(known));
+    let operation = Operation { service: all, in_flight: 0 };
+    load.operations =
+        ["begin", "select", "update", "commit"].map(|name| (name.to_owned(), operation.clone())).into();
+}
+
+/// Stores a bake-off of so many trials, which are copies of one that was measured.
+fn long_bakeoff(lab: &Lab, trials: u32) -> RunId {
+    let plan = lab.path("plan.toml");
+    fs::write(&plan, house::PLAN).unwrap();
+    let measured = lab.run(&["run", plan.to_str().unwrap(), "--beside-others", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&measured.out).expect(&measured.err);
+    let archive = Archive::open(&lab.path("archive")).unwrap();
+    let mut bakeoff = archive.bakeoff_whole(document["bakeoff"].as_str().unwrap().parse().unwrap()).unwrap();
+    let mut run = bakeoff.attempts.iter().find_map(|attempt| attempt.run.clone()).unwrap();
+    bakeoff.attempts.clear();
+    bakeoff.header = RunHeader::running(RunKind::Bakeoff, WallAnchor::now(), "long".into(), String::new());
+    let levels: Vec<_> = bakeoff.trials[..2].iter().map(|trial| trial.levels.clone()).collect();
+    let trial = |index: u32| {
+        let (block, position) = (index / 2 + 1, index % 2 + 1);
+        Trial { index, block, series: block, position, levels: levels[position as usize - 1].clone() }
+    };
+    bakeoff.trials = (0..trials).map(trial).collect();
+    bakeoff.blocks = trials / 2;
+    archive.create_bakeoff(&bakeoff).unwrap();
+
+    let now = WallAnchor::now();
+    run.header =
+        RunHeader { id: RunId::fresh(now), bakeoff: Some(bakeoff.header.id), ..run.header }.ended(None);
+    widen(run.load.as_mut().unwrap());
+    let first = archive.begin(&run.header).unwrap().seal(&run).unwrap();
+    let mut journal = archive.journal(bakeoff.header.id).unwrap();
+    for trial in 0..trials {
+        let id = if trial == 0 { run.header.id } else { copy(&first, run.header.id) };
+        let (at_unix_ns, at_monotonic_ns) = (now.unix_ns, now.monotonic_ns);
+        let (series, attempt) = (Some(trial / 2 + 1), Some(1));
+        let step = Step::TrialSealed { run: id };
+        let sealed = JournalEvent { at_unix_ns, at_monotonic_ns, series, trial: Some(trial), attempt, step };
+        journal.append(&sealed).unwrap();
+    }
+    journal.say(Step::BakeoffDone).unwrap();
+    bakeoff.header.id
+}
+
+/// Stores a copy of a run under another id.
+fn copy(first: &Path, old: RunId) -> RunId {
+    let id = RunId::fresh(WallAnchor::now());
+    let folder = first.with_file_name(id.to_string());
+    fs::create_dir(&folder).unwrap();
+    for entry in fs::read_dir(first).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    }
+    let text = fs::read_to_string(first.join("manifest.json")).unwrap();
+    let text = text.replace(&old.to_string(), &id.to_string());
+    fs::write(folder.join("manifest.json"), &text).unwrap();
+    let sum = archive::sha256(&mut text.as_bytes()).unwrap();
+    fs::write(folder.join("manifest.sha256"), format!("{sum}  manifest.json\n")).unwrap();
+    id
+}
+
+#[test]
+fn a_bake_off_of_306_trials_is_shown_in_300_mb() {
+    let lab = Lab::new();
+    let id = long_bakeoff(&lab, 306).to_string();
+    let page = lab.path("page.html");
+    for words in [&["report", &id, "-o", page.to_str().unwrap()][..], &["runs", "show", &id, "--json"]] {
+        let (code, said, peak) = measured(lab.command(words), &lab);
+        assert_eq!(code, 0, "{words:?}: {said:.1000}");
+        assert!(peak < PEAK_MAX_KIB, "{words:?}: {peak} KiB");
+    }
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("306 of 306 trials valid"));
+    let house = House::open(&lab, &[]);
+    let shown = house.get(&format!("/runs/{id}"));
+    assert_eq!(shown.status, 200, "{:.1000}", shown.body);
+    assert!(shown.body.contains("306 of 306 trials valid"));
+    let document = house.get(&format!("/api/v1/runs/{id}"));
+    assert_eq!(document.status, 200, "{:.1000}", document.body);
+    assert_eq!(document.json()["cells"]["sealed"], 306);
+    let peak_kib = peak_kib(house.pid());
+    assert!((1..PEAK_MAX_KIB).contains(&peak_kib), "{peak_kib} KiB");
 }

@@ -3,7 +3,12 @@
 //! All latencies of all drivers use one layout, `HdrHistogram` with three significant digits from 1 ns to 1
 //! h, so any two can be added without loss, over threads, seconds, runs and hosts.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use hdrhistogram::Histogram as Hdr;
+
+pub use crate::compact::CompactHistogram;
 
 /// Upper end of the layout: one hour in nanoseconds. Larger values are recorded as this.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -15,8 +20,27 @@ pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
 
 /// A distribution of latencies in nanoseconds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Histogram(Hdr<u64>);
+///
+/// It takes 270 kB, so that no value needs a request for memory. A decoded one takes a few kB
+/// ([`CompactHistogram`]) until a value is added.
+#[derive(Debug, Clone)]
+pub struct Histogram(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// A counter for each bucket of the layout.
+    Open(Hdr<u64>),
+    /// The occupied buckets.
+    Packed(CompactHistogram),
+}
+
+/// The empty layout, which knows the ends of each bucket.
+static LAYOUT: LazyLock<Hdr<u64>> = LazyLock::new(layout);
+
+fn layout() -> Hdr<u64> {
+    let hdr = Hdr::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS);
+    hdr.expect("the bounds are constants that the layout accepts")
+}
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -24,11 +48,16 @@ impl Default for Histogram {
     }
 }
 
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.buckets().eq(other.buckets())
+    }
+}
+
 impl Histogram {
     /// Empty distribution in the one layout.
     pub fn new() -> Self {
-        let hdr = Hdr::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS);
-        Self(hdr.expect("the bounds are constants that the layout accepts"))
+        Self(Form::Open(layout()))
     }
 
     /// Converts a decoded histogram to the one layout.
@@ -36,47 +65,66 @@ impl Histogram {
     /// Lossless if `hdr` already has the layout; otherwise each value moves to the layout's bucket that holds
     /// it.
     pub fn from_hdr(hdr: &Hdr<u64>) -> Self {
-        let mut h = Self::new();
-        for bucket in hdr.iter_recorded() {
-            h.record_n(bucket.value_iterated_to(), bucket.count_since_last_iteration());
+        let has_our_buckets =
+            hdr.low() == 1 && hdr.sigfig() == SIGNIFICANT_DIGITS && hdr.max() <= LATENCY_NS_MAX;
+        if has_our_buckets {
+            return Self(Form::Packed(CompactHistogram::of_buckets(occupied(hdr))));
         }
-        h
+        let recorded = hdr.iter_recorded();
+        let values = recorded.map(|b| (b.value_iterated_to(), b.count_since_last_iteration()));
+        Self(Form::Packed(CompactHistogram::from(&values.collect::<Self>())))
     }
 
     /// Adds one value; a value above [`LATENCY_NS_MAX`] counts as [`LATENCY_NS_MAX`].
     pub fn record(&mut self, value_ns: u64) {
-        self.0.saturating_record(value_ns);
+        self.open().saturating_record(value_ns);
     }
 
     /// Adds `count` equal values.
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
-        self.0.saturating_record_n(value_ns, count);
+        self.open().saturating_record_n(value_ns, count);
     }
 
     /// Adds all of `other`, bucket by bucket, without loss.
     pub fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("both have the one layout");
+        match &other.0 {
+            Form::Open(other) if other.is_empty() => {}
+            Form::Open(other) => self.open().add(other).expect("both have the one layout"),
+            Form::Packed(other) => other.buckets().for_each(|(ns, count)| self.record_n(ns, count)),
+        }
     }
 
     /// Removes all values and retains the memory.
     pub fn clear(&mut self) {
-        self.0.reset();
+        self.open().reset();
     }
 
     /// Number of values.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        match &self.0 {
+            Form::Open(hdr) => hdr.len(),
+            Form::Packed(packed) => packed.count(),
+        }
     }
 
     /// Whether no value was recorded.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        match &self.0 {
+            Form::Open(hdr) => hdr.is_empty(),
+            Form::Packed(packed) => packed.is_empty(),
+        }
     }
 
     /// Smallest value at or above a share `quantile` in [0, 1] of all values; `None` if empty.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         assert!((0.0..=1.0).contains(&quantile), "a quantile lies in [0, 1]: {quantile}");
-        (!self.is_empty()).then(|| self.0.value_at_quantile(quantile))
+        match &self.0 {
+            Form::Open(hdr) => (!hdr.is_empty()).then(|| hdr.value_at_quantile(quantile)),
+            Form::Packed(packed) => {
+                let (lowest, highest) = self.bucket_of_rank(rank_of(quantile, packed.count()))?;
+                Some(if quantile == 0.0 { lowest } else { highest })
+            }
+        }
     }
 
     /// Variant of [`Self::quantile_ns`] that is `None` also if the sample is too small, see
@@ -95,34 +143,31 @@ impl Histogram {
             so_far += count;
             rank > 0 && so_far >= rank
         };
-        let bucket = self.0.iter_recorded().find(|b| reaches(b.count_since_last_iteration()))?;
-        let value = bucket.value_iterated_to();
-        Some((self.0.lowest_equivalent(value), self.0.highest_equivalent(value)))
+        let (lowest, _) = self.buckets().find(|(_, count)| reaches(*count))?;
+        Some((lowest, LAYOUT.highest_equivalent(lowest)))
     }
 
     /// Number of values in the bucket of `value_ns` or below it.
     pub fn count_at_or_below(&self, value_ns: u64) -> u64 {
-        self.0
-            .iter_recorded()
-            .take_while(|b| self.0.lowest_equivalent(b.value_iterated_to()) <= value_ns)
-            .map(|b| b.count_since_last_iteration())
-            .sum()
+        self.buckets().take_while(|(lowest, _)| *lowest <= value_ns).map(|(_, count)| count).sum()
     }
 
     /// Standard deviation over the mean; 0 if there are no values or all are 0.
     pub fn spread_ratio(&self) -> f64 {
-        let mean = self.0.mean();
-        if mean > 0.0 { self.0.stdev() / mean } else { 0.0 }
+        let hdr = self.as_hdr();
+        let mean = hdr.mean();
+        if mean > 0.0 { hdr.stdev() / mean } else { 0.0 }
     }
 
     /// Count, minimum, maximum, mean and the named quantiles; `None` if there are no values.
     pub fn summary(&self) -> Option<Summary> {
-        (!self.is_empty()).then(|| Summary {
-            count: self.count(),
-            min_ns: self.0.min(),
-            mean_ns: self.0.mean(),
-            quantiles_ns: QUANTILES.map(|(_, q)| self.0.value_at_quantile(q)),
-            max_ns: self.0.max(),
+        let hdr = self.as_hdr();
+        (!hdr.is_empty()).then(|| Summary {
+            count: hdr.len(),
+            min_ns: hdr.min(),
+            mean_ns: hdr.mean(),
+            quantiles_ns: QUANTILES.map(|(_, q)| hdr.value_at_quantile(q)),
+            max_ns: hdr.max(),
             lower_bounds: Vec::new(),
             upper_bounds: Vec::new(),
         })
@@ -130,53 +175,71 @@ impl Histogram {
 
     /// Occupied buckets in rising order: lowest value of the bucket, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0
-            .iter_recorded()
-            .map(|b| (self.0.lowest_equivalent(b.value_iterated_to()), b.count_since_last_iteration()))
+        let (open, packed) = match &self.0 {
+            Form::Open(hdr) => (Some(hdr), None),
+            Form::Packed(packed) => (None, Some(packed)),
+        };
+        let open = open.into_iter().flat_map(occupied);
+        open.chain(packed.into_iter().flat_map(CompactHistogram::buckets))
     }
 
     /// Histogram for encoders and readers of `HdrHistogram`'s own formats.
-    pub fn as_hdr(&self) -> &Hdr<u64> {
-        &self.0
+    pub fn as_hdr(&self) -> Cow<'_, Hdr<u64>> {
+        match &self.0 {
+            Form::Open(hdr) => Cow::Borrowed(hdr),
+            Form::Packed(packed) => Cow::Owned(dense(packed)),
+        }
+    }
+
+    /// The counters, which a decoded distribution has from here on.
+    fn open(&mut self) -> &mut Hdr<u64> {
+        if let Form::Packed(packed) = &self.0 {
+            self.0 = Form::Open(dense(packed));
+        }
+        match &mut self.0 {
+            Form::Open(hdr) => hdr,
+            Form::Packed(_) => unreachable!("it was opened"),
+        }
     }
 }
 
-/// Distribution in storage: only its occupied buckets, a few kB. A [`Histogram`] takes 270 kB.
-///
-/// A run holds thousands of these, by interval and by operation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CompactHistogram(Box<[(u64, u64)]>);
+/// Occupied buckets of a histogram with our buckets, as in [`Histogram::buckets`].
+fn occupied(hdr: &Hdr<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+    hdr.iter_recorded()
+        .map(move |b| (hdr.lowest_equivalent(b.value_iterated_to()), b.count_since_last_iteration()))
+}
+
+fn dense(packed: &CompactHistogram) -> Hdr<u64> {
+    let mut hdr = layout();
+    packed.buckets().for_each(|(ns, count)| hdr.saturating_record_n(ns, count));
+    hdr
+}
+
+/// Rank of a quantile, as `HdrHistogram` counts it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the count")]
+fn rank_of(quantile: f64, count: u64) -> u64 {
+    ((quantile * count as f64).ceil() as u64).max(1)
+}
 
 impl CompactHistogram {
-    /// Distribution of these buckets of the one layout: lowest value and count of each, in rising order.
-    pub fn of_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        Self(buckets.into_iter().collect())
-    }
-
-    /// Occupied buckets in rising order, as in [`Histogram::buckets`].
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// Number of values.
-    pub fn count(&self) -> u64 {
-        self.0.iter().map(|(_, n)| n).sum()
-    }
-
-    /// Whether no value was recorded.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Same distribution as a [`Histogram`], which computes quantiles and sums.
     pub fn expand(&self) -> Histogram {
-        self.buckets().collect()
+        Histogram(Form::Open(dense(self)))
     }
 }
 
 impl From<&Histogram> for CompactHistogram {
     fn from(histogram: &Histogram) -> Self {
         Self::of_buckets(histogram.buckets())
+    }
+}
+
+impl From<Histogram> for CompactHistogram {
+    fn from(histogram: Histogram) -> Self {
+        match histogram.0 {
+            Form::Packed(packed) => packed,
+            Form::Open(hdr) => Self::of_buckets(occupied(&hdr)),
+        }
     }
 }
 
@@ -387,6 +450,39 @@ mod tests {
         assert!(low <= 1_000_000 && 1_000_000 <= high && high - low < 1_000, "{low} {high}");
         assert_eq!(h.bucket_of_rank(5), Some((low, high)));
         assert_eq!(h.bucket_of_rank(6), None);
+    }
+
+    #[test]
+    fn a_decoded_distribution_takes_a_few_kb_and_has_every_number_of_the_recorded_one() {
+        for (count, step) in [(0_u64, 1), (1, 0), (1, 5), (300, 7), (2_000, 1_000_003), (50, u64::MAX / 60)] {
+            let mut recorded = Histogram::new();
+            (0..count).for_each(|i| recorded.record_n(i * step, 1 + i % 5));
+            let mut decoded = Histogram::from_hdr(&recorded.as_hdr());
+            let Form::Packed(packed) = &decoded.0 else { panic!("it takes 270 kB") };
+            assert!(packed.memory_bytes() <= 16 + 16 * usize::try_from(count).unwrap());
+            assert_eq!(decoded, recorded);
+            assert_eq!(decoded.as_hdr(), recorded.as_hdr());
+            assert_eq!((decoded.count(), decoded.is_empty()), (recorded.count(), recorded.is_empty()));
+            assert_eq!(decoded.summary(), recorded.summary());
+            assert_eq!(decoded.spread_ratio().to_bits(), recorded.spread_ratio().to_bits());
+            for q in (0..=1_000).map(|q| f64::from(q) / 1_000.0) {
+                assert_eq!(decoded.quantile_ns(q), recorded.quantile_ns(q), "{count} {step} {q}");
+            }
+            for rank in 0..=recorded.count() + 1 {
+                assert_eq!(decoded.bucket_of_rank(rank), recorded.bucket_of_rank(rank));
+            }
+            for below in [0, 1, 1_000, 4_000_000, u64::MAX] {
+                assert_eq!(decoded.count_at_or_below(below), recorded.count_at_or_below(below));
+            }
+            assert_eq!(CompactHistogram::from(decoded.clone()), CompactHistogram::from(&recorded));
+            let mut sum = Histogram::new();
+            sum.add(&decoded);
+            decoded.add(&recorded);
+            sum.add(&recorded);
+            assert_eq!(decoded, sum);
+            decoded.clear();
+            assert!(decoded.is_empty());
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod command;
 pub mod command_line;
 pub mod commands;
+mod compact;
 mod counts;
 pub mod cpu;
 pub mod csv;

@@ -20,7 +20,7 @@ pub use crate::loops::{LatePolicy, Loop, OpenLoop, Schedule, Think};
 use crate::missing::Maybe;
 use crate::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
 use crate::run::words;
-use crate::series::HistogramSlice;
+use crate::series::{HistogramSlice, LatencyKind};
 use crate::target::Target;
 use crate::verdict::Verdict;
 
@@ -407,6 +407,11 @@ impl LoadRecord {
     /// Host of an outage; `None` if the target has only one host.
     pub fn host_of(&self, outage: &Outage) -> Option<&str> {
         Some(self.hosts.get(outage.host?)?.host.as_str())
+    }
+
+    /// Kind of the latencies of events: response, or service in a closed loop.
+    pub fn latency_kind(&self) -> LatencyKind {
+        if self.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service }
     }
 
     /// Whether the generator made most of a quantile of the response time, or its part is unknown.

@@ -190,3 +190,18 @@ pub struct HistogramSlice {
     /// The values.
     pub histogram: CompactHistogram,
 }
+
+impl HistogramSlice {
+    /// Whether it is part of the latencies of whole events, or counts their completions.
+    ///
+    /// - `latency`: kind of those latencies: response, or service in a closed loop.
+    pub fn is_of_events(&self, latency: LatencyKind) -> bool {
+        let is_of_kind = match self.kind {
+            LatencyKind::Response | LatencyKind::ResponseAtLeast => latency == LatencyKind::Response,
+            LatencyKind::Service | LatencyKind::ServiceAtLeast => latency == LatencyKind::Service,
+            LatencyKind::CarriedIn => true,
+            LatencyKind::Wait | LatencyKind::Lateness | LatencyKind::Failure => false,
+        };
+        is_of_kind && self.operation.is_empty()
+    }
+}

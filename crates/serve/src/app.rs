@@ -17,7 +17,7 @@ use crate::instruments::Instruments;
 use crate::limits::{CHANGES, Limiter, REQUESTS, WRONG_TOKENS};
 use crate::listen::Guests;
 use crate::listing::{Listing, Snapshot};
-use crate::memory::{self, Messages};
+use crate::memory::{self, Messages, OF_READING};
 use crate::monitor::{Monitor, Now};
 use crate::printer::{Histories, HistoryWanted, PrintError, Printer};
 use crate::render::Cache;
@@ -118,7 +118,7 @@ impl App {
         trouble: Arc<Mutex<Option<String>>>,
     ) -> Result<Self, ArchiveError> {
         memory::return_large_pieces();
-        let archive = settings.archive.clone().within(memory::of_reading());
+        let archive = settings.archive.clone().within(OF_READING);
         let monitor = Monitor::new(archive.clone(), queue.clone(), instruments, trouble);
         Ok(Self {
             listing: Listing::new(archive.clone())?,

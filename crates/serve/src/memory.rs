@@ -14,11 +14,9 @@ use hyper::body::{Frame, SizeHint};
 use nix::libc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limit while a single run is read, in bytes. A page copies numbers over time of its run, which takes half
-/// as much again.
-const OF_RUN: u64 = 120_000_000;
-/// Least limit while a bake-off is read.
-const OF_BAKEOFF_MIN: u64 = 190_000_000;
+/// Limits while a run or a bake-off is read, in bytes. A page copies numbers over time of its run, which takes
+/// half as much again. A bake-off of 300 trials takes less than its limit.
+pub(crate) const OF_READING: MemoryMax = MemoryMax { of_run: 120_000_000, of_bakeoff: 190_000_000 };
 /// Long answers and bodies in memory at a time, in bytes.
 pub(crate) const MESSAGES_BYTES_MAX: usize = 16 << 20;
 /// Longest message that needs no permit: all connections together have 16 MiB of them.
@@ -27,15 +25,6 @@ pub(crate) const SHORT_BYTES_MAX: usize = 64 << 10;
 const PERMIT_BYTES: usize = 1 << 10;
 /// Memory from which the allocator is asked to return what is free, in bytes.
 const TRIM_BYTES: u64 = 50_000_000;
-
-/// Limits while a run or a bake-off is read: a quarter of the machine's memory for a bake-off, of which one
-/// with 300 trials takes 0.9 GB.
-pub(crate) fn of_reading() -> MemoryMax {
-    // SAFETY: the calls read two constants of the system.
-    let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    let machine = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(bytes).unwrap_or(0));
-    MemoryMax { of_run: OF_RUN, of_bakeoff: OF_BAKEOFF_MIN.max(machine / 4) }
-}
 
 /// Permits for long messages.
 #[derive(Debug, Clone)]

@@ -25,6 +25,9 @@ pub enum SharedError {
     /// The index refuses.
     #[error("cannot use the index in PostgreSQL")]
     Index(#[from] tokio_postgres::Error),
+    /// No connection to the index can be opened.
+    #[error("cannot connect to the index in PostgreSQL")]
+    Unreachable(#[source] io::Error),
     /// The database has no tables.
     #[error("this database has no shared archive: `bakeoff archive migrate` creates its tables")]
     NoTables,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use archive::{Parcel, ParcelFile, Shelf, check_parcel_files};
 use record::run::RunId;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, GenericClient, NoTls, Transaction};
+use tokio_postgres::{Client, GenericClient, Transaction};
 
 use crate::error::SharedError;
 use crate::location::IndexPlace;
-use crate::secret;
 use crate::tls::Tls;
+use crate::{plain, secret};
 
 /// Changes of the tables, oldest first; the version of the tables is the number of changes that they have.
 /// A published change is never edited.
@@ -136,9 +136,7 @@ impl Index {
             tokio::spawn(connection);
             client
         } else {
-            let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(connection);
-            client
+            plain::connect(&config).await?
         };
         Ok(Self { client })
     }

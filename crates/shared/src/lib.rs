@@ -19,6 +19,7 @@ mod folder;
 mod index;
 mod location;
 mod pair;
+mod plain;
 mod prune;
 mod secret;
 mod store;

@@ -275,7 +275,7 @@ impl Load {
         let histogram = |text: String| hlog::decode(&text);
         // Runs of earlier versions lack this.
         let censored = |known: &str, at_least: Option<&String>| {
-            let at_least = at_least.map_or_else(|| Ok(Histogram::new()), |text| hlog::decode(text))?;
+            let at_least = at_least.map_or_else(|| Ok(hlog::empty()), |text| hlog::decode(text))?;
             Ok(CensoredHistogram { known: hlog::decode(known)?, at_least })
         };
         let operation = |(name, known): (&String, &String)| {

@@ -1,8 +1,6 @@
 //! Files that the result of a comparison is written to besides standard output: `JUnit`, summary, badge.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use analysis::{Comparisons, GateOutcome, GateResult, is_answered};
@@ -139,7 +137,8 @@ impl Outputs {
         let summary = self.summary.clone().or_else(step_summary).map(|path| {
             let Told { title, answer, trouble, table, gates, .. } = *told;
             let text = report::gates::github::summary(title, answer, trouble, table, gates);
-            append(&path, text.as_bytes()).with_context(|| format!("appending to {}", path.display()))
+            let written = output_files::to_append(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+            written.with_context(|| format!("appending to {}", path.display()))
         });
         let badge = self.badge.as_ref().map(|path| write(path, badge(path, told).as_bytes()));
         if std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true") {
@@ -184,22 +183,6 @@ pub(crate) fn ended(exit: Exit, steps: impl IntoIterator<Item = anyhow::Result<(
 /// Prints an error that does not decide the exit code.
 fn tell(error: &anyhow::Error) {
     Screen::new().line(&format!("bakeoff: {error:#}"));
-}
-
-/// Appends to a file, but follows no link: in a folder that others can write, it may be another user's.
-fn append(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    // Opening another user's pipe must not block.
-    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-    let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
-    let mut file = file.map_err(|error| match error.raw_os_error() {
-        Some(nix::libc::ELOOP) => std::io::Error::other("it is a link: name the file itself"),
-        _ => error,
-    })?;
-    let found = file.metadata()?;
-    if !found.is_file() || found.nlink() > 1 {
-        return Err(std::io::Error::other("expected a regular file without a second name"));
-    }
-    file.write_all(bytes)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -138,7 +138,7 @@ fn named(name: &str, global: &Global) -> anyhow::Result<Environment> {
     }
     let archive = global.archive().with_context(|| format!("{name} is not a file; looking for a run"))?;
     let id = crate::cmd::runs::find(&archive, name)?;
-    Ok(if archive.is_bakeoff(id) { archive.bakeoff(id)?.environment } else { archive.run(id)?.environment })
+    Ok(archive.environment(id)?)
 }
 
 fn of_document(text: &str) -> Result<Environment, String> {

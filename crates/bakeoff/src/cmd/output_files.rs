@@ -1,10 +1,17 @@
 //! Files that options name for a result: checked before anything is measured.
 
-use std::fs::{self, FileType, OpenOptions};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::ffi::OsStr;
+use std::fs::{self, File, FileType};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use archive::whole_file;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
+use nix::unistd::geteuid;
 
 use crate::exit::Exit;
 
@@ -69,15 +76,54 @@ fn unfit(file: &OutputFile) -> Option<String> {
         if found.nlink() > 1 {
             return Some("has a second name, another hard link: name a file of one name".to_owned());
         }
-        let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-        let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
-        return opened.err().map(|error| format!("cannot be written: {error}"));
+        return to_append(path).err().map(|error| format!("cannot be written: {error}"));
     }
     // To open a pipe and close it again would end its reader.
     if is_stream {
         return None;
     }
     whole_file::check(path).err().map(|error| format!("cannot be written: {error}"))
+}
+
+/// Opens a file to write at its end, or creates it. In a folder that others can write, its name may lead to
+/// a file that another user chose: links, second names and files of strangers are refused.
+pub(crate) fn to_append(path: &Path) -> io::Result<File> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let folder = open(folder_of(path), flags, Mode::empty())?;
+    // Opening another user's pipe must not block.
+    let flags = OFlag::O_WRONLY
+        | OFlag::O_CREAT
+        | OFlag::O_APPEND
+        | OFlag::O_NOFOLLOW
+        | OFlag::O_NONBLOCK
+        | OFlag::O_NOCTTY
+        | OFlag::O_CLOEXEC;
+    let opened = openat(&folder, name, flags, Mode::from_bits_truncate(0o666));
+    let file = File::from(opened.map_err(|errno| match errno {
+        Errno::ELOOP => io::Error::other("it is a link: name the file itself"),
+        other => other.into(),
+    })?);
+    check_opened(&folder, name, &file).map(|()| file)
+}
+
+/// Refuses an open file that is not the one of this name, has a second name, or belongs to a stranger: to
+/// neither root, nor this user, nor the owner of the folder.
+///
+/// The name is read again, because a second name that is removed between opening and counting leaves one.
+fn check_opened(folder: &OwnedFd, name: &OsStr, file: &File) -> io::Result<()> {
+    let (opened, around) = (fstat(file)?, fstat(folder)?);
+    let named = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    let kind = SFlag::from_bits_truncate(opened.st_mode & SFlag::S_IFMT.bits());
+    let is_it = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
+    if kind != SFlag::S_IFREG || !is_it || opened.st_nlink != 1 || named.st_nlink != 1 {
+        return Err(io::Error::other("expected a regular file without a second name"));
+    }
+    if ![0, geteuid().as_raw(), around.st_uid].contains(&opened.st_uid) {
+        let what = format!("it belongs to another user (user id {})", opened.st_uid);
+        return Err(io::Error::other(what));
+    }
+    Ok(())
 }
 
 /// Whether the path is a pipe, a socket or a terminal or another device of characters.
@@ -130,6 +176,45 @@ mod tests {
         assert!(plan.starts_with("PLAN and --junit name one file, "), "{plan}");
         let null = Path::new("/dev/null");
         assert_eq!(said(&[("--junit", null), ("--badge", null)], &[]), None);
+    }
+
+    #[test]
+    fn a_file_whose_second_name_is_removed_after_it_was_opened_gets_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("of-the-victim"), "as before").unwrap();
+        let open_folder = OwnedFd::from(File::open(folder.path()).unwrap());
+        let check = |file: &File| check_opened(&open_folder, OsStr::new("summary"), file);
+        fs::hard_link(at("of-the-victim"), at("summary")).unwrap();
+        let opened = fs::OpenOptions::new().append(true).open(at("summary")).unwrap();
+        assert!(check(&opened).is_err(), "two names");
+        fs::remove_file(at("summary")).unwrap();
+        assert!(check(&opened).is_err(), "no such name");
+        fs::write(at("summary"), "").unwrap();
+        assert!(check(&opened).is_err(), "another file");
+        let opened = to_append(&at("summary")).unwrap();
+        check(&opened).unwrap();
+        assert!(to_append(&at("new")).is_ok() && at("new").exists());
+    }
+
+    #[test]
+    fn root_a_file_of_a_stranger_gets_nothing_unless_the_folder_is_theirs() {
+        if !geteuid().is_root() {
+            println!("skipped: files of other users, for want of root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("summary");
+        let own = |path: &Path, uid| std::os::unix::fs::chown(path, Some(uid), None).unwrap();
+        for (of_folder, of_file, may) in [(0, 0, true), (0, 65_534, false), (65_534, 65_534, true)] {
+            fs::write(&file, "").unwrap();
+            own(folder.path(), of_folder);
+            own(&file, of_file);
+            assert_eq!(to_append(&file).is_ok(), may, "{of_folder} {of_file}");
+        }
+        own(folder.path(), 0);
+        let why = said(&[("--summary", &file)], &[]).unwrap();
+        assert!(why.contains("belongs to another user (user id 65534)"), "{why}");
     }
 
     #[test]

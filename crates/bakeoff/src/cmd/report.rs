@@ -130,7 +130,7 @@ fn found(name: &str, global: &Global) -> anyhow::Result<RunId> {
 fn ids(archive: &Archive, names: &[&String]) -> anyhow::Result<Vec<RunId>> {
     let Some((first, others)) = names.split_first() else { return Ok(Vec::new()) };
     let first = find_of(archive, first, &HAVE_PAGES)?;
-    let kind = if archive.is_bakeoff(first) { archive.bakeoff(first)?.header.kind } else { RunKind::Load };
+    let kind = if archive.is_bakeoff(first) { archive.header(first)?.kind } else { RunKind::Load };
     let mut ids = vec![first];
     for name in others {
         ids.push(find_of(archive, name, &[kind])?);

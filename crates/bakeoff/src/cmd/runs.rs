@@ -192,13 +192,24 @@ fn line<'a>(archive: &Archive, header: &'a RunHeader, name: String) -> RunLine<'
 pub(crate) fn show(text: &str, detail: Detail, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let archive = global.archive()?;
     let id = find(&archive, text)?;
+    show_in(&archive, id, detail, global, out)
+}
+
+/// Variant of [`show`] for an archive that is open, with its limit of memory.
+pub(crate) fn show_in(
+    archive: &Archive,
+    id: RunId,
+    detail: Detail,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     if archive.is_bakeoff(id) {
         let bakeoff = archive.bakeoff(id)?;
         if experiment::is_kind(bakeoff.header.kind) {
             experiment::print(&bakeoff, None, global, out)?;
             return Ok(Exit::Good);
         }
-        let comparisons = profiled::compare(&archive, &bakeoff)?;
+        let comparisons = profiled::compare(archive, &bakeoff)?;
         crate::cmd::run::print(&bakeoff, &comparisons, global, out)?;
         return Ok(Exit::Good);
     }

@@ -5,6 +5,7 @@ mod bounds;
 mod faults;
 mod own;
 mod pair;
+mod passwords;
 mod prune;
 mod queries;
 

@@ -29,7 +29,7 @@ enum End {
     Refused,
 }
 
-/// Answers to statements of MySQL and MariaDB, prepared ones and text.
+/// Answers to statements of MySQL and MariaDB, prepared ones and text, and their rows as scripts read them.
 pub fn mysql(input: &[u8]) {
     for form in [readers::MySqlForm::Passed, readers::MySqlForm::Binary, readers::MySqlForm::Text] {
         alike(input, || {
@@ -37,12 +37,23 @@ pub fn mysql(input: &[u8]) {
             move |input: &[u8], _: bool| hear(input)
         });
     }
+    #[cfg(feature = "lua")]
+    for is_binary in [false, true] {
+        alike(input, || {
+            let mut hear = readers::mysql_rows(is_binary, BYTES_MAX);
+            move |input: &[u8], _: bool| hear(input)
+        });
+    }
 }
 
-/// Answers to statements of PostgreSQL.
+/// Answers to statements of PostgreSQL, and their rows as scripts read them.
 pub fn postgres(input: &[u8]) {
     for keeps in [false, true] {
         alike(input, || readers::postgres(keeps, BYTES_MAX));
+    }
+    #[cfg(feature = "lua")]
+    for fields in [0, 3] {
+        alike(input, || readers::postgres_rows(fields, BYTES_MAX));
     }
 }
 
@@ -157,13 +168,14 @@ mod tests {
     /// Valid answers, from which damaged ones are derived.
     fn answers() -> Vec<Answer> {
         vec![
-            (mysql, b"\x01\0\0\x01\x01\x16\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x02\0\0\x04\x0177\x05\0\0\x05\xfe\0\0\x02\0"),
+            (mysql, MYSQL_TEXT),
+            (mysql, MYSQL_BINARY),
             (mysql, b"\x17\0\0\x01\xff\xbd\x04#40001Deadlock found"),
             (mysql, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
             (mysql_login, MYSQL_LOGIN),
             (postgres_login, POSTGRES_LOGIN),
             (postgres_login, b"R\0\0\0\x17\0\0\0\nSCRAM-SHA-256\0\0"),
-            (postgres, b"2\0\0\0\x04T\0\0\0\x19\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"),
+            (postgres, POSTGRES_ROWS),
             (postgres, b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0Z\0\0\0\x05I"),
             (redis, b"$4\r\na\r\nb\r\n"),
             (redis, b"%1\r\n$1\r\na\r\n*2\r\n:1\r\n+b\r\n"),
@@ -180,6 +192,44 @@ mod tests {
     const MYSQL_LOGIN: &[u8] = b"\x59\0\0\0\x0a5.5.5-10.11.6-MariaDB\0\x04\0\0\0abcdefgh\0\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0mysql_native_password\0\x2c\0\0\x02\xfemysql_native_password\0abcdefghijklmnopqrst\0\x07\0\0\x04\0\0\0\x02\0\0\0";
     /// A request for an MD5 password, and the acceptance with the session's settings.
     const POSTGRES_LOGIN: &[u8] = b"R\0\0\0\x0c\0\0\0\x05saltR\0\0\0\x08\0\0\0\0S\0\0\0\x16server_version\x0015\0K\0\0\0\x0c\0\0\0\x07\0\0\0\x08Z\0\0\0\x05I";
+
+    const MYSQL_TEXT: &[u8] = b"\x01\0\0\x01\x01\x1b\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x03\0\0\x04\x0277\x05\0\0\x05\xfe\0\0\x02\0";
+    const POSTGRES_ROWS: &[u8] = b"2\0\0\0\x04T\0\0\0\x1a\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+    /// A number, a text and a moment in the form of a prepared statement, a row of NULL, and another result
+    /// without columns.
+    const MYSQL_BINARY: &[u8] = b"\x01\0\0\x01\x03\x1b\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x1b\0\0\x03\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\xfd\0\0\0\0\0\x1b\0\0\x04\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x0c\0\0\0\0\0\x05\0\0\x05\xfe\0\0\x02\0\x11\0\0\x06\0\0\x07\0\0\0\x02hi\x07\xea\x07\x0b\x1b\x16\x05\0\x02\0\0\x07\0\x1c\x05\0\0\x08\xfe\0\0\x0a\0\x07\0\0\x09\0\0\0\x02\0\0\0";
+
+    /// Otherwise damage would be done to what readers refuse at once.
+    #[test]
+    fn the_rows_that_are_damaged_are_answers() {
+        for (form, answer) in
+            [(readers::MySqlForm::Text, MYSQL_TEXT), (readers::MySqlForm::Binary, MYSQL_BINARY)]
+        {
+            let mut hear = readers::mysql(form, BYTES_MAX);
+            assert_eq!(end_of(answer, usize::MAX, |input, _| hear(input)), End::Answer, "{form:?}");
+        }
+        assert_eq!(end_of(POSTGRES_ROWS, usize::MAX, readers::postgres(true, BYTES_MAX)), End::Answer);
+    }
+
+    #[cfg(feature = "lua")]
+    #[test]
+    fn rows_of_answers_are_decoded_and_an_answer_of_empty_rows_has_an_end() {
+        /// Descriptions of the columns, with their end.
+        const HEAD_BYTES: usize = 107;
+        for (is_binary, answer) in [(false, MYSQL_TEXT), (true, MYSQL_BINARY)] {
+            let mut rows = readers::mysql_rows(is_binary, BYTES_MAX);
+            assert_eq!(end_of(answer, usize::MAX, |input, _| rows(input)), End::Answer);
+        }
+        assert_eq!(end_of(POSTGRES_ROWS, usize::MAX, readers::postgres_rows(0, BYTES_MAX)), End::Answer);
+        let endless = [&MYSQL_BINARY[..HEAD_BYTES], &b"\0\0\0\x06".repeat(BYTES_MAX)].concat();
+        let mut rows = readers::mysql_rows(true, BYTES_MAX);
+        assert_eq!(end_of(&endless, usize::MAX, |input, _| rows(input)), End::Refused);
+        for endless in [&b"D\0\0\0\x04"[..], b"C\0\0\0\x04"] {
+            let endless = endless.repeat(BYTES_MAX);
+            let end = end_of(&endless, usize::MAX, readers::postgres_rows(0, BYTES_MAX));
+            assert_eq!(end, End::Refused);
+        }
+    }
 
     #[test]
     fn logins_are_accepted_as_servers_send_them() {

@@ -20,6 +20,12 @@ pub(crate) fn mysql(form: MySqlForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (
     mysql::reader(form, bytes_max)
 }
 
+/// A reader of whole answers to statements of scripts in Lua, which decodes each row.
+#[cfg(feature = "lua")]
+pub(crate) fn mysql_rows(is_binary: bool, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+    mysql::reader_of_all(is_binary, bytes_max)
+}
+
 /// Logs in to MySQL at the other end of `socket`; returns whether the server accepted.
 pub(crate) fn mysql_login(socket: Socket) -> bool {
     mysql::log_in_plain(&mut Wire::new(socket))
@@ -33,6 +39,17 @@ pub(crate) fn postgres_login(socket: Socket) -> bool {
 /// - `keeps`: the rows are stored.
 pub(crate) fn postgres(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
     postgres::reader(keeps, bytes_max)
+}
+
+/// Variant of [`mysql_rows`] for PostgreSQL.
+///
+/// - `fields`: fields of the rows, if the server does not describe them.
+#[cfg(feature = "lua")]
+pub(crate) fn postgres_rows(
+    fields: usize,
+    bytes_max: usize,
+) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    postgres::reader_of_all(fields, bytes_max)
 }
 
 /// The dialogue with a cache, by the target's scheme.

@@ -13,7 +13,7 @@ use crate::lua::context::{Counters, Counts};
 use crate::lua::laws::Unique;
 use crate::lua::options::{OptionValue, OptionValues};
 use crate::lua::server::Server;
-use crate::net::writers::{is_shared, is_way_shared};
+use crate::net::writers::{is_end_shared, is_shared, is_way_shared};
 use crate::schedule::random::Random;
 
 /// Separates the random streams of states from those of events.
@@ -390,7 +390,8 @@ pub(crate) struct Grounds {
 }
 
 impl Grounds {
-    /// Whether another user can change a module below one of the folders: the file, or a folder on the way.
+    /// Whether another user can change a module below one of the folders: the file, or a folder on the way as
+    /// written or as links lead.
     pub(crate) fn is_planted(&self, path: &str) -> bool {
         let Ok(whole) = absolute(path) else { return true };
         let is_own = whole.starts_with(&self.own);
@@ -405,7 +406,9 @@ impl Grounds {
             }
         };
         let author = self.author.filter(|_| is_own);
+        let Ok(below) = whole.strip_prefix(base) else { return true };
         whole.ancestors().take_while(|at| *at != base.as_path()).any(|at| is_shared(at, author))
+            || is_end_shared(base, below, author)
     }
 }
 
@@ -485,6 +488,15 @@ mod tests {
         assert!(!is_beside(), "the script is root's, its folder is another user's");
         give(&folder.path().join("own.lua"), 4_321);
         assert!(is_beside());
+        // A link beside the script, to a folder in which others can replace the file.
+        let open = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::fs::write(open.path().join("module.lua"), "").unwrap();
+        let own = tempfile::tempdir().unwrap();
+        let link = own.path().join("module.lua");
+        std::os::unix::fs::symlink(open.path().join("module.lua"), &link).unwrap();
+        let grounds = Grounds { own: own.path().into(), here: "/".into(), author: None, rocks: None };
+        assert!(grounds.is_planted(link.to_str().unwrap()));
         // As `require` finds a module below the working folder.
         let below = tempfile::tempdir_in(".").unwrap();
         let folder = format!("./{}", below.path().file_name().unwrap().to_str().unwrap());

@@ -61,14 +61,20 @@ impl Rows {
         self.kinds.push((kind, is_unsigned));
     }
 
-    /// Adds a row; returns the number of bytes stored.
-    pub(crate) fn push_row(&mut self, payload: &[u8]) -> usize {
+    /// Adds a row.
+    pub(crate) fn push_row(&mut self, payload: &[u8]) {
         self.starts.push(self.bytes.len());
         self.bytes.extend_from_slice(payload);
         if let Some(set) = self.sets.last_mut() {
             set.rows += 1;
         }
-        self.bytes.len()
+    }
+
+    /// Bytes of the largest buffer. The limit of an answer holds for each: a server may send rows without
+    /// values, and sets without rows, without end.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        let [bytes, starts] = [self.bytes.len(), size_of_val(&*self.starts)];
+        bytes.max(starts).max(size_of_val(&*self.sets)).max(size_of_val(&*self.kinds))
     }
 
     /// Adds a set without rows.
@@ -119,6 +125,22 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_bytes_of_its_row_counts_as_stored() {
+        let mut rows = Rows::default();
+        let adds: [fn(&mut Rows); 4] = [
+            |rows| rows.push_row(b""),
+            |rows| rows.begin_set(0),
+            |rows| rows.push_done(0),
+            |rows| rows.push_kind(3, false),
+        ];
+        for add in adds {
+            rows.clear();
+            (0..1_000).for_each(|_| add(&mut rows));
+            assert!(rows.stored_bytes() >= 2_000, "{rows:?}");
+        }
+    }
 
     #[test]
     fn rows_of_several_sets_are_fetched_set_by_set() {

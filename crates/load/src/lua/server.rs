@@ -110,6 +110,41 @@ pub(crate) enum Value {
     Written(usize, usize),
 }
 
+/// Fetches and decodes every row of an answer, as a script does; returns whether all could be decoded.
+///
+/// # Panics
+///
+/// A value is outside of its row or its text, or a row has fewer values than fields: a script would read
+/// other memory.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn are_decoded<E>(
+    rows: &mut Rows,
+    decode: impl Fn(RawRow<'_>, &mut Values) -> Result<(), E>,
+) -> bool {
+    let (mut values, mut are_whole) = (Values::default(), true);
+    let mut set = rows.set();
+    while let Some(of_set) = set {
+        while let Some(row) = rows.fetch() {
+            values.clear();
+            if !of_set.has_rows || decode(row, &mut values).is_err() {
+                are_whole = false;
+                continue;
+            }
+            assert!(values.each.len() >= row.fields, "{row:?}: {values:?}");
+            for value in &values.each {
+                let found = match *value {
+                    Value::Null => Some(&b""[..]),
+                    Value::InRow(from, length) => row.bytes[from..].get(..length),
+                    Value::Written(from, length) => values.text.as_bytes()[from..].get(..length),
+                };
+                assert!(found.is_some(), "{value:?} of {row:?}: {values:?}");
+            }
+        }
+        set = rows.next_set();
+    }
+    are_whole
+}
+
 impl Values {
     pub(crate) fn clear(&mut self) {
         self.text.clear();

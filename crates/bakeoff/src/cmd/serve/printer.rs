@@ -23,7 +23,7 @@ impl Printer for Own {
     fn document(&self, archive: &Archive, id: RunId) -> Result<Value, PrintError> {
         let mut text = Vec::new();
         let global = Global::new(Some(archive.dir().to_owned()), true);
-        runs::show(&id.to_string(), Detail::Brief, &global, &mut text).map_err(of)?;
+        runs::show_in(archive, id, Detail::Brief, &global, &mut text).map_err(of)?;
         serde_json::from_slice(&text).map_err(|e| PrintError::Unfit { why: e.to_string() })
     }
 

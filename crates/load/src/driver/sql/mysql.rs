@@ -134,6 +134,12 @@ pub(crate) enum ReadForm {
     Text,
 }
 
+/// The reader of whole answers, as scripts in Lua read them, for [`crate::driver::readers`].
+#[cfg(all(feature = "lua", any(test, feature = "fuzz")))]
+pub(crate) fn reader_of_all(is_binary: bool, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+    client::reader(if is_binary { Form::Binary } else { Form::Text }, bytes_max)
+}
+
 /// Logs in without TLS, for [`crate::driver::readers`]; returns whether the server accepted.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn log_in_plain(wire: &mut Wire) -> bool {

@@ -155,6 +155,17 @@ pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -
     }
 }
 
+/// The reader of whole answers, as scripts in Lua read them, for [`crate::driver::readers`].
+///
+/// - `fields`: fields of the rows, if the server does not describe them.
+#[cfg(all(feature = "lua", any(test, feature = "fuzz")))]
+pub(crate) fn reader_of_all(
+    fields: usize,
+    bytes_max: usize,
+) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    client::reader(fields, bytes_max)
+}
+
 /// The protocol of one connection.
 struct PostgresProtocol {
     place: Reached,

@@ -179,6 +179,7 @@ impl Reader {
                 (self.part, self.bytes_before) = (Part::Rows, 0);
                 if let Some(wanted) = wanted {
                     wanted.begin();
+                    wanted.check(self.bytes_max)?;
                 }
             }
             Part::Rows => return self.take_row(payload, wanted),
@@ -196,6 +197,7 @@ impl Reader {
                 let (affected, status) = status_of_ok(payload)?;
                 if let Some(wanted) = wanted {
                     wanted.keep.done(affected);
+                    wanted.check(self.bytes_max)?;
                 }
                 return Ok(self.end_result(status));
             }
@@ -259,7 +261,8 @@ impl Reader {
         }
         if let Some(wanted) = wanted {
             let payload = if self.joined.is_empty() { payload } else { &self.joined };
-            wanted.take(payload, self.bytes_max)?;
+            wanted.take(payload)?;
+            wanted.check(self.bytes_max)?;
         }
         // A row that spans several packets is rare: its buffer is freed.
         (self.joined, self.held, self.bytes_before) = (Vec::new(), HeldBytes::default(), 0);
@@ -291,19 +294,24 @@ impl Wanted<'_> {
         }
     }
 
-    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
-    fn take(&mut self, payload: &[u8], bytes_max: usize) -> Result<(), Broken> {
+    fn take(&mut self, payload: &[u8]) -> Result<(), Broken> {
         match &mut self.keep {
             Keep::Last(row) => {
                 row.rows += 1;
                 read_row(payload, row, self.columns, self.form)
             }
             #[cfg(feature = "lua")]
-            Keep::All(rows) => match rows.push_row(payload) {
-                bytes if bytes > bytes_max => Err(Broken::too_long(bytes, bytes_max)),
-                _ => Ok(()),
-            },
+            Keep::All(rows) => {
+                rows.push_row(payload);
+                Ok(())
+            }
         }
+    }
+
+    /// Refuses an answer that takes more memory than the limit.
+    fn check(&self, bytes_max: usize) -> Result<(), Broken> {
+        let bytes = self.keep.stored_bytes();
+        if bytes > bytes_max { Err(Broken::too_long(bytes, bytes_max)) } else { Ok(()) }
     }
 }
 
@@ -315,6 +323,15 @@ impl Keep<'_> {
             Self::Last(_) => Ok(Column { name: text_of(column.0), kind: column.1, is_unsigned: column.2 }),
             #[cfg(feature = "lua")]
             Self::All(_) => Ok(Column { name: String::new(), kind: column.1, is_unsigned: column.2 }),
+        }
+    }
+
+    /// Bytes of an answer that is stored whole.
+    fn stored_bytes(&self) -> usize {
+        match self {
+            Self::Last(_) => 0,
+            #[cfg(feature = "lua")]
+            Self::All(rows) => rows.stored_bytes(),
         }
     }
 

@@ -16,6 +16,8 @@ use crate::driver::Driver;
 use crate::driver::sql::scripted;
 use crate::driver::sql::session::answer_bytes_max;
 use crate::lua::rows::{RawRow, Rows};
+#[cfg(any(test, feature = "fuzz"))]
+use crate::lua::server::are_decoded;
 use crate::lua::server::{Client, Refused, Server, Value, Values};
 use crate::net::tls::Plan;
 use crate::net::{Endpoint, Wire};
@@ -217,6 +219,19 @@ fn decode(row: RawRow<'_>, values: &mut Values) -> Result<(), Broken> {
         values.each.push(value);
     }
     Ok(())
+}
+
+/// The reader of whole answers without a connection, for [`crate::driver::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn reader(form: Form, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+    let (mut reader, mut rows, mut columns) = (Reader::new(bytes_max), Rows::default(), Vec::new());
+    move |input| {
+        let mut wanted = Some(Wanted { keep: Keep::All(&mut rows), columns: &mut columns, form });
+        let (taken, end) = reader.hear(input, &mut wanted);
+        let end = end.map(|answer| answer.is_ok() && are_decoded(&mut rows, decode));
+        assert!(end == Some(false) || rows.stored_bytes() <= bytes_max, "{} bytes", rows.stored_bytes());
+        (taken, end)
+    }
 }
 
 #[cfg(test)]

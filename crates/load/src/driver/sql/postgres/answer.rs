@@ -72,6 +72,15 @@ impl Keep<'_> {
             Self::All(_) => true,
         }
     }
+
+    /// Bytes of an answer that is stored whole.
+    fn stored_bytes(&self) -> usize {
+        match self {
+            Self::Last(_) => 0,
+            #[cfg(feature = "lua")]
+            Self::All(rows) => rows.stored_bytes(),
+        }
+    }
 }
 
 /// Reads one answer, until the server is ready for the next request.
@@ -154,7 +163,7 @@ impl Reader {
         }
         let Some(body) = input[HEADER_BYTES..].get(..length) else { return Ok(Step::More) };
         let bytes = HEADER_BYTES + length;
-        match (kind, wanted) {
+        match (kind, &mut *wanted) {
             (b'Z', _) => {
                 let ready = match body {
                     b"I" => Ready::Idle,
@@ -164,11 +173,12 @@ impl Reader {
                 return Ok(Step::Ready(bytes, ready));
             }
             (b'E', _) => self.refused = self.refused.take().or(Some(refusal(body))),
-            (b'D', Some(wanted)) => wanted.take_row(body, self.bytes_max)?,
+            (b'D', Some(wanted)) => wanted.take_row(body)?,
             (b'T', Some(wanted)) => wanted.take_names(body)?,
             (b'C', Some(wanted)) => wanted.take_end(body),
             _ => return Err(Broken::Garbled("the server requests COPY data: COPY is not supported")),
         }
+        wanted.as_ref().map_or(Ok(()), |wanted| wanted.check(self.bytes_max))?;
         Ok(Step::Took(bytes))
     }
 }
@@ -241,16 +251,21 @@ impl Wanted<'_> {
         }
     }
 
-    #[cfg_attr(not(feature = "lua"), expect(unused_variables, reason = "only Lua keeps whole answers"))]
-    fn take_row(&mut self, body: &[u8], bytes_max: usize) -> Result<(), Broken> {
+    fn take_row(&mut self, body: &[u8]) -> Result<(), Broken> {
         match &mut self.keep {
             Keep::Last(row) => read_row(body, row, self.columns),
             #[cfg(feature = "lua")]
-            Keep::All(rows) => match rows.push_row(body) {
-                bytes if bytes > bytes_max => Err(Broken::too_long(bytes, bytes_max)),
-                _ => Ok(()),
-            },
+            Keep::All(rows) => {
+                rows.push_row(body);
+                Ok(())
+            }
         }
+    }
+
+    /// Refuses an answer that takes more memory than the limit.
+    fn check(&self, bytes_max: usize) -> Result<(), Broken> {
+        let bytes = self.keep.stored_bytes();
+        if bytes > bytes_max { Err(Broken::too_long(bytes, bytes_max)) } else { Ok(()) }
     }
 
     /// Reads the end of a statement, such as `UPDATE 3`: the last word is a number of rows, if there is any.

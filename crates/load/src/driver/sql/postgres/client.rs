@@ -14,6 +14,8 @@ use crate::driver::Driver;
 use crate::driver::sql::scripted;
 use crate::driver::sql::session::answer_bytes_max;
 use crate::lua::rows::{RawRow, Rows};
+#[cfg(any(test, feature = "fuzz"))]
+use crate::lua::server::are_decoded;
 use crate::lua::server::{Client, Refused, Server, Value, Values};
 use crate::net::Wire;
 use crate::workload::statement::{Parameter, Quoting, StatementText};
@@ -195,6 +197,26 @@ fn decode(row: RawRow<'_>, values: &mut Values) -> Option<()> {
     // A row of fewer fields than were announced has NULL in the others.
     values.each.resize(row.fields.max(values.each.len()), Value::Null);
     Some(())
+}
+
+/// The reader of whole answers without a connection, for [`crate::driver::readers`].
+///
+/// - `fields`: fields of the rows, if the server does not describe them.
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn reader(fields: usize, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    let (mut reader, mut rows, mut no_names) = (Reader::new(bytes_max), Rows::default(), Vec::new());
+    if fields > 0 {
+        rows.begin_set(fields);
+    }
+    move |input, is_end| {
+        let mut wanted = Some(Wanted { keep: Keep::All(&mut rows), columns: &mut no_names });
+        let (taken, end) = reader.hear(input, is_end, &mut wanted);
+        let end = end.map(|answer| {
+            answer.is_ok() && are_decoded(&mut rows, |row, values| decode(row, values).ok_or(()))
+        });
+        assert!(end == Some(false) || rows.stored_bytes() <= bytes_max, "{} bytes", rows.stored_bytes());
+        (taken, end)
+    }
 }
 
 #[cfg(test)]
