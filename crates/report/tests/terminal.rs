@@ -3,6 +3,8 @@
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;
 
+use std::time::Duration;
+
 use analysis::{Machine, compare};
 use bakeoff_report::json;
 use bakeoff_report::text::{self, Detail, RunLine, Style};
@@ -215,6 +217,18 @@ fn the_answer_names_the_cause_before_its_effects_and_what_would_mend_it() {
     // A verdict without a failed check still has an answer.
     load.verdict = Verdict { state: Validity::Invalid, checks: Vec::new() };
     assert!(last_line(&load).starts_with("INVALID: "), "{}", last_line(&load));
+}
+
+#[test]
+fn a_rate_that_failed_is_not_named_as_one_to_stay_below() {
+    let mut load = open().load.expect("it drove a load");
+    (load.counts.planned, load.counts.done, load.measured) = (10_000, 9_950, Duration::from_secs(10));
+    // The phase also did events that were due in the warm-up.
+    load.achieved_per_s = 1_050.0;
+    let rate =
+        Check { name: "achieved-rate", ok: false, found: 0.995, limit: 0.999, text: "behind".into() };
+    load.verdict = Verdict::of(vec![rate]);
+    assert!(last_line(&load).starts_with("INVALID: behind; mend: a --rate below 995"), "{}", last_line(&load));
 }
 
 #[test]
