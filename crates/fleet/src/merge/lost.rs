@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use load::Share;
 use record::histogram::{CensoredHistogram, Histogram, bound_names};
-use record::load::{Counts, ErrorCounts, LoadRecord, Operation};
+use record::load::{Counts, ErrorCounts, LoadRecord, Operation, UnlistedOutages};
 use record::missing::{Maybe, Missing};
 use record::series::LatencyKind;
 use record::verdict::{Validity, Verdict};
@@ -51,7 +51,7 @@ pub(super) fn record(
         .filter(|(kind, name)| *kind == LatencyKind::Service && !name.is_empty())
         .map(|(kind, name)| {
             let service = CensoredHistogram::from(sum(*kind, name));
-            (name.clone(), Operation { service, in_flight: unfinished })
+            (name.clone(), Operation { service, in_flight: unfinished, generator_made: bound_names().collect() })
         })
         .collect();
     LoadRecord {
@@ -67,6 +67,7 @@ pub(super) fn record(
         lateness: of_open(LatencyKind::Lateness),
         // Nothing says which part of its responses the generator caused.
         generator_made: if is_open { bound_names().collect() } else { Vec::new() },
+        service_generator_made: bound_names().collect(),
         server_part: Err(if is_open { unknown() } else { closed() }),
         failure: sum(LatencyKind::Failure, ""),
         connect: Err(unknown()),
@@ -75,6 +76,7 @@ pub(super) fn record(
         errors: ErrorCounts::default(),
         error_samples: part.failed.clone().into_iter().collect(),
         outages: Vec::new(),
+        unlisted_outages: UnlistedOutages::default(),
         backlog_after_warmup: 0,
         found_no_worker: 0,
         hosts: Vec::new(),
