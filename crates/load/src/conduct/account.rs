@@ -15,8 +15,8 @@ use crate::conduct::audit::{self, Unfinished};
 use crate::conduct::books::Books;
 use crate::connection::OperationShare;
 use crate::engine::Engine;
-use crate::judge::verdict::{self, Away, Findings, lateness};
-use crate::measure::client::{RunQueueWaits, Usage};
+use crate::judge::verdict::{self, Away, Findings, delayed, lateness};
+use crate::measure::client::{CpuShare, RunQueueWaits, Usage};
 use crate::measure::counting::By;
 use crate::measure::in_system::InSystem;
 use crate::measure::latency::EventCounts;
@@ -100,6 +100,7 @@ pub(super) fn record(
         wait: of_open(&books.total.wait).map(|known| with(known, &unfinished.wait_at_least)),
         lateness: of_open(&books.total.lateness),
         generator_made: Vec::new(),
+        service_generator_made: Vec::new(),
         server_part: of_open(&books.total.server_part),
         failure: books.total.failure.clone(),
         connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
@@ -122,6 +123,7 @@ pub(super) fn record(
     if let Ok(response) = &record.response {
         record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
     }
+    record.service_generator_made = delayed::made(&record.service.merged(), &books.total.delayed);
     let recount = recount(books, &unfinished, is_logged);
     record.verdict =
         judge(engine, books, &record, measured, (&cost, recount, &unfinished, hung), seen.checks);
@@ -217,6 +219,8 @@ fn judge(
             let is_nothing = engine.settings.target.scheme() == "null";
             lateness::check(&response.merged(), &books.total.server_part, is_nothing)
         }),
+        delayed: delayed::check(&record.service.merged(), &books.total.delayed)
+            .filter(|_| record.response.is_err()),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         in_system_spread_ratio: published.merged().spread_ratio(),
         service_spread_ratio: record.service.merged().spread_ratio(),
@@ -231,6 +235,7 @@ fn judge(
         away: away(&record.outages, measured_s),
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
+        share: cost.share,
         hosts: &record.hosts,
         operations: &operations,
     };
@@ -303,6 +308,7 @@ struct Cost {
     starved_ratio: Option<f64>,
     /// Share of the phase that the busiest worker was on a CPU; `None` if the kernel does not count it.
     busiest_ratio: Option<f64>,
+    share: Option<CpuShare>,
     client: Maybe<ClientCost>,
 }
 
@@ -348,7 +354,7 @@ impl Cost {
         let spun_ratio = engine.lead.spent(measured.until_ns).map_or(0.0, |spent| spent.spun_ratio);
         let spun_ratio = spun_ratio / f64::from(engine.settings.threads);
         let busiest_ratio = after.on_cpu_since(before).as_ref().map(|all| (worst(all) - spun_ratio).max(0.0));
-        Self { usage, starved_ratio, busiest_ratio, client }
+        Self { usage, starved_ratio, busiest_ratio, share: after.share_since(before), client }
     }
 }
 

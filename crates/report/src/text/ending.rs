@@ -261,7 +261,7 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
                 if subject(s) == "the server" { "the server on another machine" } else { "an idle machine" };
             return Some(format!("{fewer}a lower --rate, or {place}"));
         }
-        "client-cpu" => "more --threads, or a lower --rate",
+        "client-cpu" if !check.text.contains("more CPUs") => "more --threads, or a lower --rate",
         "lateness" if s.pace.as_open().is_some_and(|open| open.fifo) => {
             "an idle machine; `bakeoff doctor` says what delays its timers"
         }
