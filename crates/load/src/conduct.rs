@@ -1,7 +1,7 @@
 //! Conducts a load: data set, phases, intervals, and the end, planned or not.
 
 mod account;
-mod aside;
+pub(crate) mod aside;
 mod attachments;
 mod audit;
 mod books;

@@ -266,7 +266,7 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
             "an idle machine; `bakeoff doctor` says what delays its timers"
         }
         "lateness" => "an idle machine, or --fifo; `bakeoff doctor` says what delays its timers",
-        "achieved-rate" => return Some(rate_mend(record, written)),
+        "achieved-rate" => return Some(rate_mend(check, record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
         "stuck" if check.text.contains("reconnecting") => {
@@ -286,8 +286,8 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
 
 /// The rate that was achieved is an upper bound of the rate that this many connections can keep, unless
 /// outages or errors took the rest. If a backlog of the warm-up raised it to the rate that failed, the bound
-/// is the rate of the events that were due in the phase and ended in it.
-fn rate_mend(record: &LoadRecord, written: Written) -> String {
+/// is the rate that was kept: of the events that were due in the phase, those that count as done.
+fn rate_mend(check: &Check, record: &LoadRecord, written: Written) -> String {
     let lost = record.counts.planned.saturating_sub(record.counts.done);
     if record.counts.failed * 2 >= lost.max(1) {
         return "remove the cause of the errors above: these events failed".to_owned();
@@ -295,11 +295,13 @@ fn rate_mend(record: &LoadRecord, written: Written) -> String {
     if record.outages.iter().any(|outage| outage.from_s + outage.for_s > 0.0) {
         return "a server that stays up: it was away (see the outage above), and its log says why".to_owned();
     }
-    let phase_s = record.measured.as_secs_f64().max(f64::MIN_POSITIVE);
-    let (offered_per_s, kept_per_s) =
-        (record.counts.planned as f64 / phase_s, record.counts.done as f64 / phase_s);
-    let bound_per_s =
-        if record.achieved_per_s < offered_per_s { record.achieved_per_s } else { kept_per_s };
+    let offered_per_s =
+        record.counts.planned as f64 / record.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+    let bound_per_s = if record.achieved_per_s < offered_per_s {
+        record.achieved_per_s
+    } else {
+        check.found * offered_per_s
+    };
     let below = if bound_per_s > 0.0 {
         format!("a --rate below {}", rate(bound_per_s))
     } else {
