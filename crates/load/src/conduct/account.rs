@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, WakeUp};
+use record::load::{Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, UnlistedOutages, WakeUp};
 use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -20,6 +20,7 @@ use crate::measure::client::{CpuShare, RunQueueWaits, Usage};
 use crate::measure::counting::By;
 use crate::measure::in_system::InSystem;
 use crate::measure::latency::EventCounts;
+use crate::measure::outage::OutageLog;
 use crate::measure::recount::Recount;
 use crate::schedule::clock::to_ns;
 use crate::schedule::pace::{self, Scratch};
@@ -109,6 +110,7 @@ pub(super) fn record(
         errors: event_counts.errors,
         error_samples: engine.samples().iter().map(|said| target.hide_in(said)).collect(),
         outages: outages(engine, until_ns, &mut scratch),
+        unlisted_outages: unlisted_outages(engine),
         backlog_after_warmup: event_counts.warmup_ended_late + unfinished.warmup,
         found_no_worker: event_counts.found_no_worker,
         hosts: hosts(engine, books),
@@ -232,7 +234,7 @@ fn judge(
             && !engine.settings.has_loops(),
         waits_for_server: engine.hosts.driver().waits_for_server(),
         connection_errors: record.errors.connection,
-        away: away(&record.outages, measured_s),
+        away: away(engine, &record.outages, measured_s),
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
         share: cost.share,
@@ -278,12 +280,16 @@ fn schedule_events(record: &LoadRecord, share: &Share) -> Option<f64> {
 }
 
 /// Total outage, within the measured phase, of the host that was away longest.
-fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
+fn away(engine: &Engine, outages: &[Outage], measured_s: f64) -> Option<Away> {
     let within = |outage: &Outage| {
         let end_s = outage.from_s + outage.for_s;
         (end_s.min(measured_s) - outage.from_s.max(0.0)).max(0.0)
     };
-    let of_host = |host| outages.iter().filter(|outage| outage.host == host).map(within).sum();
+    let of_host = |host: Option<usize>| {
+        let unlisted = engine.outages[host.unwrap_or(0)].unlisted();
+        let listed: f64 = outages.iter().filter(|outage| outage.host == host).map(within).sum();
+        listed + unlisted.for_ns as f64 / 1e9
+    };
     let each = outages.iter().map(|outage| Away { host: outage.host, for_s: of_host(outage.host) });
     each.max_by(|a, b| a.for_s.total_cmp(&b.for_s))
 }
@@ -358,7 +364,16 @@ impl Cost {
     }
 }
 
-/// The outages that touch the measured phase, oldest first.
+/// The outages of the measured phase that [`outages`] leaves out.
+fn unlisted_outages(engine: &Engine) -> UnlistedOutages {
+    let of_each = engine.outages.iter().map(OutageLog::unlisted);
+    of_each.fold(UnlistedOutages::default(), |all, of_host| UnlistedOutages {
+        count: all.count + of_host.count,
+        for_s: all.for_s + of_host.for_ns as f64 / 1e9,
+    })
+}
+
+/// The listed outages that touch the measured phase, oldest first.
 fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage> {
     let timeline = engine.timeline();
     let from_ns = timeline.measured_from_ns;

@@ -382,7 +382,7 @@ impl Ledger {
             None => self.note_connection(connection_slot, failure, at_ns),
         }
         let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
-        self.engine.outages_of(connection_slot).failed(Failed::Lost { made_ns, has_answered, at_ns, due_ns });
+        self.note_outage(connection_slot, Failed::Lost { made_ns, has_answered, at_ns, due_ns });
     }
 
     /// Counts a failure of a connection without an event in flight.
@@ -438,7 +438,13 @@ impl Ledger {
     ) {
         self.note_connection(connection_slot, failure, now_ns);
         self.engine.connection_slots[connection_slot].refused();
-        self.engine.outages_of(connection_slot).failed(Failed::Refused { began_ns, at_ns: now_ns });
+        self.note_outage(connection_slot, Failed::Refused { began_ns, at_ns: now_ns });
+    }
+
+    fn note_outage(&self, connection_slot: usize, failed: Failed) {
+        let outages = self.engine.outages_of(connection_slot);
+        outages.failed(failed);
+        outages.shorten(&self.engine.counting());
     }
 }
 
