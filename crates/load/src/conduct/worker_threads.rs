@@ -72,7 +72,8 @@ impl WorkerThreads {
         on_event: OnEvent<'_>,
     ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
-        if let Err(text) = client::may_open(engine.hosts.driver().sockets(settings.connections_in_all())) {
+        let sockets = engine.hosts.driver().sockets(settings.connections_in_all());
+        if let Err(text) = client::may_open(sockets, settings.threads) {
             return Err(LoadError::Machine { target: settings.target.clone(), text });
         }
         if let Some(Err(e)) = engine.cpus.as_ref().map(ThreadCpus::check) {

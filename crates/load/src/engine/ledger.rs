@@ -204,7 +204,7 @@ impl Ledger {
         // A stop before the start is lateness, or part of the wait for the event before.
         let stopped_in_all_ns = stops.within_ns(event.taken.due_ns.min(event.start_ns), end_ns);
         let stopped_ns = if stopped_in_all_ns > 0 { stops.within_ns(event.start_ns, end_ns) } else { 0 };
-        let delay_ns = (stopped_ns + waited_ns).min(end_ns - event.start_ns);
+        let delay_ns = (stopped_ns + waited_ns).min(end_ns.saturating_sub(event.start_ns));
         let raised_ns = &mut self.raised_ns[connection_slot];
         *raised_ns = (*raised_ns + delay_ns).max(stopped_in_all_ns);
         delay_ns
@@ -291,7 +291,8 @@ impl Ledger {
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
         let is_open = counting.by == By::Due;
-        let (service_ns, raised_ns) = (end_ns - event.start_ns, self.raised_ns[connection_slot]);
+        let service_ns = end_ns.saturating_sub(event.start_ns);
+        let raised_ns = self.raised_ns[connection_slot];
         let server_ns = is_open.then(|| (end_ns - event.taken.due_ns).saturating_sub(raised_ns));
         let place = counting.place(&event.taken, end_ns);
         match place {

@@ -40,11 +40,13 @@ impl Usage {
     }
 }
 
-/// Raises the limit of open files for `connections` connections; the error says what to do.
+/// Raises the limit of open files for `connections` connections by `threads` threads; the error says what to
+/// do.
 ///
 /// A process may raise its soft limit up to the hard limit.
-pub(crate) fn may_open(connections: u32) -> Result<(), String> {
-    let needed = u64::from(connections) + OTHER_FILES;
+pub(crate) fn may_open(connections: u32, threads: u32) -> Result<(), String> {
+    // Each thread reads its account of waits.
+    let needed = u64::from(connections) + u64::from(threads) + OTHER_FILES;
     let limits = getrlimit(Resource::RLIMIT_NOFILE)
         .map_err(|e| format!("cannot read the limit of open files: {e}"))?;
     let (soft, hard) = limits;

@@ -52,7 +52,7 @@ impl Waits {
     /// - `begun`: from [`Self::begin`].
     pub(crate) fn within(&mut self, begun: u64, start_ns: u64, end_ns: u64) -> u64 {
         self.read(end_ns);
-        self.waited_ns.saturating_sub(begun).min(end_ns - start_ns)
+        self.waited_ns.saturating_sub(begun).min(end_ns.saturating_sub(start_ns))
     }
 
     /// Reads the account, unless the last reading was at most [`READ_NS_MIN`] ago.
