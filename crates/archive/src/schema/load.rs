@@ -119,6 +119,17 @@ struct UnlistedForm {
     for_s: Real,
 }
 
+impl UnlistedForm {
+    fn of(unlisted: &UnlistedOutages) -> Option<Self> {
+        let UnlistedOutages { count, for_s } = *unlisted;
+        (count > 0).then_some(Self { count, for_s: Real(for_s) })
+    }
+
+    fn read(self) -> UnlistedOutages {
+        UnlistedOutages { count: self.count, for_s: self.for_s.0 }
+    }
+}
+
 /// Share of one of several hosts.
 #[derive(Debug, Serialize, Deserialize)]
 struct HostForm {
@@ -203,6 +214,11 @@ fn names(of: &[&'static str]) -> Vec<String> {
     of.iter().map(|name| (*name).to_owned()).collect()
 }
 
+fn names_of_each(operations: &BTreeMap<String, Operation>) -> BTreeMap<String, Vec<String>> {
+    let made = operations.iter().filter(|(_, operation)| !operation.generator_made.is_empty());
+    made.map(|(name, operation)| (name.clone(), names(&operation.generator_made))).collect()
+}
+
 /// The inverse of [`names`]; names that this version does not know are left out.
 fn bound_words(names: &[String]) -> Vec<&'static str> {
     names.iter().filter_map(|name| bound_name(name)).collect()
@@ -271,19 +287,12 @@ impl Load {
             counts: EventCounts::of(*counts),
             generator_made: names(generator_made),
             service_generator_made: names(service_generator_made),
-            operations_generator_made: operations
-                .iter()
-                .filter(|(_, operation)| !operation.generator_made.is_empty())
-                .map(|(name, operation)| (name.clone(), names(&operation.generator_made)))
-                .collect(),
+            operations_generator_made: names_of_each(operations),
             outcomes: outcomes.clone(),
             errors: Errors::of(errors),
             error_samples: error_samples.clone(),
             outages: outages.iter().map(OutageForm::of).collect(),
-            unlisted_outages: (unlisted_outages.count > 0).then_some(UnlistedForm {
-                count: unlisted_outages.count,
-                for_s: Real(unlisted_outages.for_s),
-            }),
+            unlisted_outages: UnlistedForm::of(unlisted_outages),
             backlog_after_warmup: *backlog_after_warmup,
             found_no_worker: *found_no_worker,
             hosts: hosts.iter().map(HostForm::of).collect(),
@@ -341,9 +350,7 @@ impl Load {
             errors: self.errors.read(),
             error_samples: self.error_samples,
             outages: self.outages.iter().map(OutageForm::read).collect(),
-            unlisted_outages: self.unlisted_outages.map_or_else(UnlistedOutages::default, |unlisted| {
-                UnlistedOutages { count: unlisted.count, for_s: unlisted.for_s.0 }
-            }),
+            unlisted_outages: self.unlisted_outages.map(UnlistedForm::read).unwrap_or_default(),
             backlog_after_warmup: self.backlog_after_warmup,
             found_no_worker: self.found_no_worker,
             hosts: self.hosts.into_iter().map(HostForm::read).collect(),

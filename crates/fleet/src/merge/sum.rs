@@ -51,13 +51,7 @@ pub(super) fn sum(
     let server_part = all(records, |r| r.server_part.as_ref(), plain);
     let of_agents = records.iter().flat_map(|record| record.generator_made.iter().copied());
     let generator_made = made(&response, &server_part, of_agents);
-    let of_agents = records.iter().flat_map(|record| record.service_generator_made.iter().copied());
-    let service_generator_made = each_once(of_agents);
-    let unlisted = records.iter().map(|record| record.unlisted_outages);
-    let unlisted_outages = unlisted.fold(UnlistedOutages::default(), |all, other| UnlistedOutages {
-        count: all.count + other.count,
-        for_s: all.for_s + other.for_s,
-    });
+    let service_made = records.iter().flat_map(|record| record.service_generator_made.iter().copied());
     LoadRecord {
         settings: settings.clone(),
         server_version: version.map_or_else(|| first.server_version.clone(), Ok),
@@ -70,7 +64,7 @@ pub(super) fn sum(
         wait: all(records, |r| r.wait.as_ref(), censored),
         lateness: all(records, |r| r.lateness.as_ref(), plain),
         generator_made,
-        service_generator_made,
+        service_generator_made: each_once(service_made),
         server_part,
         failure,
         connect: all(records, |r| r.connect.as_ref(), plain),
@@ -79,7 +73,7 @@ pub(super) fn sum(
         errors,
         error_samples: samples,
         outages: joined(outages),
-        unlisted_outages,
+        unlisted_outages: unlisted(records),
         backlog_after_warmup: records.iter().map(|record| record.backlog_after_warmup).sum(),
         found_no_worker: records.iter().map(|record| record.found_no_worker).sum(),
         hosts,
@@ -117,6 +111,14 @@ fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+fn unlisted(records: &[LoadRecord]) -> UnlistedOutages {
+    let of_each = records.iter().map(|record| record.unlisted_outages);
+    of_each.fold(UnlistedOutages::default(), |all, other| UnlistedOutages {
+        count: all.count + other.count,
+        for_s: all.for_s + other.for_s,
+    })
 }
 
 /// The check of the lateness of the whole, if it fails.

@@ -122,14 +122,19 @@ pub(super) fn record(
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     };
-    if let Ok(response) = &record.response {
-        record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
-    }
-    record.service_generator_made = delayed::made(&record.service.merged(), &books.total.delayed);
+    name_made(&mut record, books);
     let recount = recount(books, &unfinished, is_logged);
     record.verdict =
         judge(engine, books, &record, measured, (&cost, recount, &unfinished, hung), seen.checks);
     Over { record, last, unfinished }
+}
+
+/// Names the values that the generator made.
+fn name_made(record: &mut LoadRecord, books: &Books) {
+    if let Ok(response) = &record.response {
+        record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
+    }
+    record.service_generator_made = delayed::made(&record.service.merged(), &books.total.delayed);
 }
 
 /// Adds the events that ended late, or never, to the books. Ends the last interval.

@@ -90,8 +90,8 @@ impl Ledger {
         }
     }
 
-    /// Counts the thread's waits for a CPU from now on, if the loop is open. In a closed loop they are part of
-    /// the measurement: its workers always want the CPU, and on the server's machine they share it.
+    /// Counts the thread's waits for a CPU from now on, if the loop is open. In a closed loop they are part
+    /// of the measurement: its workers always want the CPU, and on the server's machine they share it.
     pub(crate) fn count_waits(&mut self, waits: impl FnOnce(u64) -> Waits) {
         if self.is_open() {
             self.waits = waits(self.engine.clock.now_ns());

@@ -3,8 +3,8 @@
 //! An answer that arrives while its worker is runnable and not running is stamped when the worker runs again.
 //! No stamp says so: the time counts as service. The account of the thread does.
 //!
-//! Reading the account is a system call of about a microsecond. So it is read at most once in [`READ_NS_MIN`],
-//! after an event has ended: an event of less than this time needs no reading, and its waits are not known.
+//! Reading the account is a system call of about a microsecond. So it is read at most once in
+//! [`READ_NS_MIN`], after an event has ended: shorter waits are not known.
 
 use crate::measure::client::OwnAccount;
 

@@ -6,10 +6,10 @@ use crate::measure::client::CpuShare;
 
 /// Waits for a CPU after the answer: one event in `every` waits 24 ms; none if it is 0.
 fn waits_after_the_answer(
-    clock: &Arc<HandClock>,
+    clock: Arc<HandClock>,
     every: u64,
 ) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) + Send + Sync + 'static {
-    let (clock, events) = (Arc::clone(clock), AtomicU64::new(0));
+    let events = AtomicU64::new(0);
     move |_| {
         let is_waiting = every > 0 && events.fetch_add(1, Ordering::SeqCst) % every == 7;
         let waited_ns = if is_waiting { 24 * MS } else { MS / 200 };
@@ -20,7 +20,7 @@ fn waits_after_the_answer(
 
 fn under(clock: &Arc<HandClock>, every: u64) -> LoadRecord {
     let settings = settings(Loop::open(20.0), 300);
-    play_by(clock, settings, 0..0, Keeping::ALL, Box::new(waits_after_the_answer(clock, every)))
+    play_by(clock, settings, 0..0, Keeping::ALL, Box::new(waits_after_the_answer(Arc::clone(clock), every)))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::lateness::{JUDGED, written};
 /// Names of the values in a summary of `values` that the generator made.
 ///
 /// - `delayed`: the service times of delayed events. Of an operation's times, up to so many may be delayed.
-pub fn made(values: &Histogram, delayed: &Histogram) -> Vec<&'static str> {
+pub(crate) fn made(values: &Histogram, delayed: &Histogram) -> Vec<&'static str> {
     let Some(summary) = values.summary().filter(|_| !delayed.is_empty()) else { return Vec::new() };
     let is_made = |quantile, value_ns| servers_above(values, delayed, value_ns) < needed(summary.count, quantile);
     let quantiles = QUANTILES.iter().zip(summary.quantiles_ns);

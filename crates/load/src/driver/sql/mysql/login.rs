@@ -1,7 +1,7 @@
 //! Login to MySQL or MariaDB.
 //!
-//! Methods: `mysql_native_password`, `caching_sha2_password`, `client_ed25519` and, only over TLS that verifies
-//! the server or a socket of this machine, the cleartext password.
+//! Methods: `mysql_native_password`, `caching_sha2_password`, `client_ed25519` and, only over TLS that
+//! verifies the server or a socket of this machine, the cleartext password.
 //!
 //! # Source
 //!
