@@ -1,6 +1,7 @@
 //! Servers that send what a test wants.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +21,32 @@ trait Stream: Read + Write + Send {
 
 impl Stream for TcpStream {}
 
-impl Stream for StreamOwned<ServerConnection, TcpStream> {
+impl<S: Read + Write + Send> Stream for StreamOwned<ServerConnection, S> {
     fn say_end(&mut self) {
         self.conn.send_close_notify();
         let _ = self.flush();
+    }
+}
+
+/// A socket of which some bytes were read before TLS began.
+struct Rest {
+    come: VecDeque<u8>,
+    socket: TcpStream,
+}
+
+impl Read for Rest {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if self.come.is_empty() { self.socket.read(room) } else { self.come.read(room) }
+    }
+}
+
+impl Write for Rest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
     }
 }
 
@@ -66,7 +89,9 @@ impl Peer {
 
     /// Starts TLS on a connection without it.
     pub(crate) fn secure(&mut self, shows: &Certificate) {
-        self.stream = secured(self.socket.try_clone().unwrap(), Some(tls_by(shows, &[])));
+        let come = VecDeque::from(std::mem::take(&mut self.come));
+        let rest = Rest { come, socket: self.socket.try_clone().unwrap() };
+        self.stream = Box::new(StreamOwned::new(ServerConnection::new(tls_by(shows, &[])).unwrap(), rest));
     }
 
     /// Ends TLS as a server should before it closes the connection.
