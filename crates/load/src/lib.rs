@@ -195,7 +195,12 @@ pub fn script_command(settings: &LoadSettings, command: Option<&str>, stop: &Sto
 ///
 /// [`LoadError`] if the settings are invalid, or `stop` was requested.
 pub fn operations(settings: &LoadSettings, stop: &Stop) -> Result<Vec<String>, LoadError> {
-    Ok(opened(settings, stop)?.driver().operations().into_iter().map(|share| share.name.into_owned()).collect())
+    Ok(opened(settings, stop)?
+        .driver()
+        .operations()
+        .into_iter()
+        .map(|share| share.name.into_owned())
+        .collect())
 }
 
 /// Checks the scheme and the form of a target, without connecting.

@@ -220,8 +220,7 @@ fn asks_as_mysql(peer: &mut Peer, shows: &Certificate) -> Option<Vec<u8>> {
 #[test]
 fn a_server_that_is_not_verified_gets_no_password_in_cleartext() {
     let Some(authority) = Authority::new() else { return };
-    let cases: [(&str, AsksForPassword); 2] =
-        [("postgres", asks_as_postgresql), ("mysql", asks_as_mysql)];
+    let cases: [(&str, AsksForPassword); 2] = [("postgres", asks_as_postgresql), ("mysql", asks_as_mysql)];
     for (scheme, asks) in cases {
         let (shows, told) = (authority.sign(scheme, Valid::Now), Arc::new(AtomicU32::new(0)));
         let count = Arc::clone(&told);

@@ -225,10 +225,13 @@ fn a_rate_that_failed_is_not_named_as_one_to_stay_below() {
     (load.counts.planned, load.counts.done, load.measured) = (10_000, 9_950, Duration::from_secs(10));
     // The phase also did events that were due in the warm-up.
     load.achieved_per_s = 1_050.0;
-    let rate =
-        Check { name: "achieved-rate", ok: false, found: 0.995, limit: 0.999, text: "behind".into() };
+    let rate = Check { name: "achieved-rate", ok: false, found: 0.995, limit: 0.999, text: "behind".into() };
     load.verdict = Verdict::of(vec![rate]);
-    assert!(last_line(&load).starts_with("INVALID: behind; mend: a --rate below 995"), "{}", last_line(&load));
+    assert!(
+        last_line(&load).starts_with("INVALID: behind; mend: a --rate below 995"),
+        "{}",
+        last_line(&load)
+    );
 }
 
 #[test]
@@ -318,7 +321,10 @@ fn a_flood_of_outages_is_summed() {
     assert!(told.contains("for 500 ms, 1 event affected"), "{told}");
     load.unlisted_outages = UnlistedOutages { count: 7_000, for_s: 0.7 };
     let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
-    assert!(told.contains("495 events affected; and 7,000 shorter and older ones, 700 ms together"), "{told}");
+    assert!(
+        told.contains("495 events affected; and 7,000 shorter and older ones, 700 ms together"),
+        "{told}"
+    );
 }
 
 #[test]

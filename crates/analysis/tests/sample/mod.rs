@@ -20,7 +20,8 @@ use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LoadRecord,
-    LoadSettings, Loop, OltpMix, OltpSettings, OpenLoop, Operation, PreparePolicy, ScriptSettings, Workload, UnlistedOutages,
+    LoadSettings, Loop, OltpMix, OltpSettings, OpenLoop, Operation, PreparePolicy, ScriptSettings,
+    UnlistedOutages, Workload,
 };
 use record::missing::Missing;
 use record::requests::{ExecSettings, HttpSettings, KvSettings};

@@ -7,7 +7,8 @@ use record::histogram::CompactHistogram;
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
     LoadRecord, LoadSettings, Loop, OfAgent, OfHost, OltpMix, OltpSettings, OpenLoop, Operation, Outage,
-    PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, UnlistedOutages, WakeUp, Workload,
+    PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, UnlistedOutages, WakeUp,
+    Workload,
 };
 use record::replay::{Method, Replay};
 use record::requests::{
@@ -48,10 +49,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         server_part: Dice(dice.0).maybe(Dice::histogram),
         connect: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
-        operations: dice
-            .some(3, |d| (d.text(), operation(d)))
-            .into_iter()
-            .collect(),
+        operations: dice.some(3, |d| (d.text(), operation(d))).into_iter().collect(),
         outcomes: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
         errors: ErrorCounts {
             transient: dice.next(),

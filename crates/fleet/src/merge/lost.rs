@@ -86,7 +86,9 @@ pub(super) fn record(
 fn operations(totals: &Totals, unfinished: u64) -> BTreeMap<String, Operation> {
     let of_each = totals.iter().filter(|((kind, name), _)| *kind == LatencyKind::Service && !name.is_empty());
     let operation = |buckets: &BTreeMap<u64, u64>| Operation {
-        service: CensoredHistogram::from(buckets.iter().map(|(ns, count)| (*ns, *count)).collect::<Histogram>()),
+        service: CensoredHistogram::from(
+            buckets.iter().map(|(ns, count)| (*ns, *count)).collect::<Histogram>(),
+        ),
         in_flight: unfinished,
         // As for the response.
         generator_made: bound_names().collect(),

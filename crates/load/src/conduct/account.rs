@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, UnlistedOutages, WakeUp};
+use record::load::{
+    Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, UnlistedOutages, WakeUp,
+};
 use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};

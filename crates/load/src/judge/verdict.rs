@@ -437,7 +437,9 @@ fn reconnects(f: &Findings<'_>) -> Option<Check> {
 fn client_cpu(f: &Findings<'_>) -> Option<Check> {
     let ratio = f.busiest_ratio?;
     let is_closed_loop = f.rate_per_s.is_none();
-    if let Some(share) = f.share.filter(|share| is_closed_loop && share.used_ratio > CLIENT_CPU_MAX.max(ratio)) {
+    if let Some(share) =
+        f.share.filter(|share| is_closed_loop && share.used_ratio > CLIENT_CPU_MAX.max(ratio))
+    {
         let text = format!(
             "the workers used {} of the time of the {} that they may use, {} allowed; the generator limits the load: \
              give it more CPUs, or fewer connections",

@@ -154,8 +154,7 @@ impl OutageLog {
         let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         // They are in order: one that ended before has only earlier ones before it.
         let newest = spans.iter().rev();
-        let mut recent =
-            newest.take_while(|s| s.until_ns(until_ns).is_none_or(|end_ns| end_ns > from_ns));
+        let mut recent = newest.take_while(|s| s.until_ns(until_ns).is_none_or(|end_ns| end_ns > from_ns));
         recent.any(|s| s.from_ns < until_ns)
     }
 
@@ -313,7 +312,12 @@ mod tests {
         let length_ns = |n: u64| if n.is_multiple_of(1_000) { 500 } else { 10 };
         for n in 0..count {
             let from_ns = 1_000 * n;
-            log.failed(Failed::Lost { made_ns: from_ns, has_answered: true, at_ns: from_ns, due_ns: Some(from_ns) });
+            log.failed(Failed::Lost {
+                made_ns: from_ns,
+                has_answered: true,
+                at_ns: from_ns,
+                due_ns: Some(from_ns),
+            });
             log.shorten(&phase);
             log.succeeded(from_ns + 1, from_ns + length_ns(n));
         }

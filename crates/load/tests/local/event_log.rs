@@ -27,8 +27,7 @@ fn an_event_in_flight_at_the_end_has_its_known_stamps() {
         pace: Loop::Open(OpenLoop::plain(20.0)),
         ..settings("exec:sleep 60")
     };
-    let (begun, waits): (Vec<_>, Vec<_>) =
-        rows_of(&open).into_iter().partition(|row| row.start_ns.is_some());
+    let (begun, waits): (Vec<_>, Vec<_>) = rows_of(&open).into_iter().partition(|row| row.start_ns.is_some());
     assert_eq!((begun.len(), waits.len()), (2, 8), "two threads of ten events");
     for row in &begun {
         let (claim_ns, start_ns) = (row.claim_ns.unwrap().get(), row.start_ns.unwrap().get());

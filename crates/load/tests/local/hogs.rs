@@ -37,7 +37,12 @@ fn assert_is_the_servers(record: &LoadRecord, truth: &Histogram) {
     for (name, quantile) in QUANTILES.into_iter().filter(|(name, _)| ["p99", "p99_9"].contains(name)) {
         let of = |of: &Histogram| of.quantile_ns(quantile).unwrap() as f64;
         let (found, server) = (of(&response), of(truth));
-        println!("{name}: {} ms, of the server {} ms, {:?}", found / 1e6, server / 1e6, record.generator_made);
+        println!(
+            "{name}: {} ms, of the server {} ms, {:?}",
+            found / 1e6,
+            server / 1e6,
+            record.generator_made
+        );
         if !record.generator_made.contains(&name) {
             assert!(found <= 2.0 * server + FLOOR_NS, "{name}: {found} ns of {server} ns, unmarked: {about}");
         }

@@ -295,8 +295,7 @@ fn rate_mend(check: &Check, record: &LoadRecord, written: Written) -> String {
     if record.outages.iter().any(|outage| outage.from_s + outage.for_s > 0.0) {
         return "a server that stays up: it was away (see the outage above), and its log says why".to_owned();
     }
-    let offered_per_s =
-        record.counts.planned as f64 / record.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+    let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64().max(f64::MIN_POSITIVE);
     let bound_per_s = if record.achieved_per_s < offered_per_s {
         record.achieved_per_s
     } else {

@@ -480,7 +480,11 @@ pub(crate) fn longest_outages(record: &LoadRecord) -> (Vec<&Outage>, Option<Stri
         let affected: u64 = others.iter().map(|o| o.affected).sum();
         let unlisted = record.unlisted_outages;
         let unlisted = if unlisted.count > 0 {
-            format!("; and {} shorter and older ones, {} together", count(unlisted.count), span(unlisted.for_s))
+            format!(
+                "; and {} shorter and older ones, {} together",
+                count(unlisted.count),
+                span(unlisted.for_s)
+            )
         } else {
             String::new()
         };

@@ -30,7 +30,8 @@ fn a_wait_for_a_cpu_after_the_answer_is_not_the_servers() {
     assert_near(record.response.as_ref().unwrap().known.quantile_ns(0.99), 24 * MS + MS / 5);
     let failed: Vec<_> = record.verdict.failures().map(|check| check.name).collect();
     assert_eq!(failed, ["lateness"], "{:?}", record.verdict);
-    for made in [&record.generator_made, &record.service_generator_made, &record.operations["serve"].generator_made]
+    for made in
+        [&record.generator_made, &record.service_generator_made, &record.operations["serve"].generator_made]
     {
         assert_eq!(made[..2], ["p99", "p99_9"], "{made:?}");
     }

@@ -13,7 +13,8 @@ use super::lateness::{JUDGED, written};
 /// - `delayed`: the service times of delayed events. Of an operation's times, up to so many may be delayed.
 pub(crate) fn made(values: &Histogram, delayed: &Histogram) -> Vec<&'static str> {
     let Some(summary) = values.summary().filter(|_| !delayed.is_empty()) else { return Vec::new() };
-    let is_made = |quantile, value_ns| servers_above(values, delayed, value_ns) < needed(summary.count, quantile);
+    let is_made =
+        |quantile, value_ns| servers_above(values, delayed, value_ns) < needed(summary.count, quantile);
     let quantiles = QUANTILES.iter().zip(summary.quantiles_ns);
     let mut names: Vec<_> =
         quantiles.filter(|((_, quantile), ns)| is_made(*quantile, *ns)).map(|((name, _), _)| *name).collect();
