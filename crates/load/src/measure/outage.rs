@@ -164,7 +164,8 @@ impl OutageLog {
         if spans.len() < 2 * LISTED_MAX {
             return;
         }
-        let newest = spans.split_off(spans.len() - LISTED_MAX / 2);
+        let older = spans.len() - LISTED_MAX / 2;
+        let newest = spans.split_off(older);
         // All but the newest have ended.
         let ended_ns = |span: &Span| span.until_ns.unwrap_or(span.from_ns);
         spans.sort_by_key(|span| std::cmp::Reverse(ended_ns(span).saturating_sub(span.from_ns)));

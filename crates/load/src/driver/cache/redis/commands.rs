@@ -133,7 +133,7 @@ impl List {
         if weights == 0 {
             return Err("every command has a weight of 0: none would be sent".to_owned());
         }
-        Ok(Self { each: each.into(), weights, data: data.map(Arc::new) })
+        Ok(Self { each: each.into(), weights, data })
     }
 
     fn draw(&self, random: &mut Random) -> usize {
