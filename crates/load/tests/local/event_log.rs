@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use load::Attachments;
 use record::event::{EventRow, Fate};
 
+use super::support::fake::serve;
 use super::*;
 
 fn rows_of(settings: &LoadSettings) -> Vec<EventRow> {
@@ -19,13 +20,21 @@ fn rows_of(settings: &LoadSettings) -> Vec<EventRow> {
 
 #[test]
 fn an_event_in_flight_at_the_end_has_its_known_stamps() {
+    // Answers the look before the load, and nothing else.
+    let port = serve(|peer| {
+        while let Some(said) = peer.hear() {
+            if said.starts_with(b"HEAD") {
+                peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        }
+    });
     let time = Duration::from_millis(500);
     let open = LoadSettings {
         threads: 2,
         time,
         drain: Duration::from_millis(100),
         pace: Loop::Open(OpenLoop::plain(20.0)),
-        ..settings("exec:sleep 60")
+        ..settings(format!("http://127.0.0.1:{port}/"))
     };
     let (begun, waits): (Vec<_>, Vec<_>) = rows_of(&open).into_iter().partition(|row| row.start_ns.is_some());
     assert_eq!((begun.len(), waits.len()), (2, 8), "two threads of ten events");
