@@ -1,5 +1,6 @@
 // A MySQL server by another author's implementation of the protocol, for scripts/check-mysql-login: it lets the user app in by
-// caching_sha2_password, and answers each query and each prepared statement with one number. Prints its port.
+// caching_sha2_password, and answers each query and each prepared statement with one number. Writes its certificate to ca.pem, and
+// prints its port.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -70,6 +72,10 @@ func keys() (tls.Certificate, []byte) {
 
 func main() {
 	certificate, public := keys()
+	shown := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+	if err := os.WriteFile("ca.pem", shown, 0o600); err != nil {
+		panic(err)
+	}
 	secured := &tls.Config{Certificates: []tls.Certificate{certificate}}
 	conf := server.NewServer("8.0.36", mysql.DEFAULT_COLLATION_ID, mysql.AUTH_CACHING_SHA2_PASSWORD, public, secured)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))

@@ -356,9 +356,9 @@ impl Values {
         for (class, n) in classes {
             self.put("errors", &[("class", class)], n as f64);
         }
-        self.put("outages", &[], load.outages.len() as f64);
+        self.put("outages", &[], load.outages.len() as f64 + load.unlisted_outages.count as f64);
         self.distribution("response_ns", "", load.response_summary().ok().flatten());
-        self.distribution("service_ns", "", load.service.summary());
+        self.distribution("service_ns", "", load.service_summary());
         self.distribution("wait_ns", "", load.wait.as_ref().ok().and_then(CensoredHistogram::summary));
         self.distribution("lateness_ns", "", known(&load.lateness));
         for (name, operation) in &load.operations {

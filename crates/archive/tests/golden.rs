@@ -72,7 +72,14 @@ fn load(dice: &mut Dice) -> LoadRecord {
     load.lateness = Ok(sum(LatencyKind::Lateness, ""));
     load.operations = ["point-select", "a, b"]
         .map(|name| {
-            (name.to_owned(), Operation { service: sum(LatencyKind::Service, name).into(), in_flight: 0 })
+            (
+                name.to_owned(),
+                Operation {
+                    service: sum(LatencyKind::Service, name).into(),
+                    in_flight: 0,
+                    generator_made: Vec::new(),
+                },
+            )
         })
         .into();
     load.measured = Duration::from_secs(3);

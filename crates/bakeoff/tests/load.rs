@@ -5,7 +5,7 @@ mod lab;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -160,6 +160,26 @@ fn ends_cleanly_by(signal: Signal) {
     let runs = lab.json(&["runs", "list"]);
     assert_eq!(runs["runs"][0]["state"], "interrupted");
     assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_a_load_that_waits_for_its_data() {
+    let lab = Lab::new();
+    let pipe = lab.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (pipe, log) = (pipe.display().to_string(), lab.path("log.parquet").display().to_string());
+    for more in [&[][..], &["--log", &log]] {
+        // Nothing writes to the pipe.
+        let words = ["load", "http://127.0.0.1:1/?id=${id}", "--data", &pipe, "--rate", "10"];
+        let words = [&words, more].concat();
+        let child = lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let began = Instant::now();
+        send(&child, Signal::SIGINT);
+        let ended = Ended::of(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(130), "{more:?}: {}", ended.err);
+        assert!(began.elapsed() < Duration::from_secs(5), "{more:?}: {:?}", began.elapsed());
+    }
 }
 
 fn check<'a>(load: &'a serde_json::Value, name: &str) -> Option<&'a serde_json::Value> {

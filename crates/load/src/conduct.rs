@@ -1,7 +1,7 @@
 //! Conducts a load: data set, phases, intervals, and the end, planned or not.
 
 mod account;
-mod aside;
+pub(crate) mod aside;
 mod attachments;
 mod audit;
 mod books;
@@ -356,7 +356,8 @@ impl<'a> Conductor<'a> {
     }
 
     fn read_waits(&self) -> RunQueueWaits {
-        RunQueueWaits::read(self.engine.workers.iter().map(WorkerState::thread), &*self.engine.clock)
+        let bound = self.engine.cpus.as_ref().map(|bound| bound.cpus.as_slice());
+        RunQueueWaits::read(self.engine.workers.iter().map(WorkerState::thread), bound, &*self.engine.clock)
     }
 
     /// Plays one phase, interval by interval; the measured phase's last interval is left open.

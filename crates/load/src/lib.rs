@@ -121,7 +121,7 @@ pub fn run_with(
 ) -> Result<LoadRecord, LoadError> {
     let own = attachments.share.as_ref().map(|share| share.of_settings(settings));
     let (whole, settings) = (settings, own.as_ref().unwrap_or(settings));
-    let hosts = Arc::new(Arc::unwrap_or_clone(open(settings)?).of_share(attachments.share.clone()));
+    let hosts = Arc::new(Arc::unwrap_or_clone(opened(settings, stop)?).of_share(attachments.share.clone()));
     check_attachments(settings, attachments)?;
     if (whole.connections_in_all() as usize) < hosts.all().len() {
         return Err(LoadError::Setting {
@@ -162,7 +162,7 @@ pub fn prepare(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<Prepared, LoadError> {
-    let hosts = open(settings)?;
+    let hosts = opened(settings, stop)?;
     conduct::look(settings, &hosts, stop, on_progress).map(|seen| seen.prepared)
 }
 
@@ -185,7 +185,7 @@ pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
 /// [`LoadError`] if the script lacks the command, or if it fails.
 #[cfg(feature = "lua")]
 pub fn script_command(settings: &LoadSettings, command: Option<&str>, stop: &Stop) -> Result<(), LoadError> {
-    let hosts = open(settings)?;
+    let hosts = opened(settings, stop)?;
     conduct::script_command(settings, &hosts, command, stop)
 }
 
@@ -193,9 +193,14 @@ pub fn script_command(settings: &LoadSettings, command: Option<&str>, stop: &Sto
 ///
 /// # Errors
 ///
-/// [`LoadError`] if the settings are invalid.
-pub fn operations(settings: &LoadSettings) -> Result<Vec<String>, LoadError> {
-    Ok(open(settings)?.driver().operations().into_iter().map(|share| share.name.into_owned()).collect())
+/// [`LoadError`] if the settings are invalid, or `stop` was requested.
+pub fn operations(settings: &LoadSettings, stop: &Stop) -> Result<Vec<String>, LoadError> {
+    Ok(opened(settings, stop)?
+        .driver()
+        .operations()
+        .into_iter()
+        .map(|share| share.name.into_owned())
+        .collect())
 }
 
 /// Checks the scheme and the form of a target, without connecting.
@@ -269,6 +274,13 @@ fn scheme(target: &Target) -> Result<&'static Scheme, LoadError> {
         (scheme.check)(&target).map_err(malformed)?;
     }
     Ok(scheme)
+}
+
+/// Variant of [`open`] that ends if `stop` is requested: resolving a name, and reading a data file, may take
+/// long.
+fn opened(settings: &LoadSettings, stop: &Stop) -> Result<Arc<Hosts>, LoadError> {
+    let settings = settings.clone();
+    conduct::aside::run(stop, &mut |_| {}, move |_, _| open(&settings))
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {

@@ -10,3 +10,4 @@ pub(crate) mod priority;
 pub(crate) mod recount;
 pub(crate) mod sockets;
 pub(crate) mod tally;
+pub(crate) mod waits;

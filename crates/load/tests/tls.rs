@@ -9,17 +9,23 @@
 mod support;
 
 use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bakeoff_load as load;
 
 use load::ErrorClass;
 use mysql::prelude::Queryable as _;
-use record::load::{LoadSettings, Loop, Workload};
+use record::load::{LoadSettings, Loop, ScriptFile, Workload};
 use record::requests::KvSettings;
 
 use support::cache::Cache;
 use support::certificates::{Authority, Certificate, Valid};
+use support::fake::{
+    MYSQL_OK, POSTGRES_ANSWER, POSTGRES_WELCOME, Peer, mysql_answer, mysql_greeting_with, mysql_packet,
+    mysql_request, postgres_request, postgres_start, serve,
+};
 use support::mariadb::{self, MariaDb};
 use support::postgres::{self, Postgres};
 use support::{error_of, port, run, settings};
@@ -182,4 +188,64 @@ fn mariadb_knows_us_by_every_proof_that_it_asks_for() {
     root.query_drop("CREATE USER open@'%'").unwrap();
     root.query_drop("GRANT ALL ON bench.* TO open@'%'").unwrap();
     assert_eq!(run(&few(format!("mysql://open@127.0.0.1:{port}/bench"))).counts.done, 100);
+}
+
+/// The start of a session with a server that speaks TLS and requests the password itself: what the client
+/// sent in reply; `None` if it has gone.
+type AsksForPassword = fn(&mut Peer, &Certificate) -> Option<Vec<u8>>;
+
+fn asks_as_postgresql(peer: &mut Peer, shows: &Certificate) -> Option<Vec<u8>> {
+    postgres_start(peer)?;
+    peer.say(b"S");
+    peer.secure(shows);
+    postgres_start(peer)?;
+    peer.say(b"R\0\0\0\x08\0\0\0\x03");
+    let said = peer.hear();
+    peer.say(POSTGRES_WELCOME);
+    said
+}
+
+fn asks_as_mysql(peer: &mut Peer, shows: &Certificate) -> Option<Vec<u8>> {
+    peer.say(&mysql_greeting_with("caching_sha2_password", 1 << 11));
+    mysql_request(peer)?;
+    peer.secure(shows);
+    mysql_request(peer)?;
+    // The proof is not in the server's cache.
+    peer.say(&mysql_packet(3, &[1, 4]));
+    let said = mysql_request(peer);
+    peer.say(&mysql_packet(5, MYSQL_OK));
+    said
+}
+
+#[test]
+fn a_server_that_is_not_verified_gets_no_password_in_cleartext() {
+    let Some(authority) = Authority::new() else { return };
+    let cases: [(&str, AsksForPassword); 2] = [("postgres", asks_as_postgresql), ("mysql", asks_as_mysql)];
+    for (scheme, asks) in cases {
+        let (shows, told) = (authority.sign(scheme, Valid::Now), Arc::new(AtomicU32::new(0)));
+        let count = Arc::clone(&told);
+        let port = serve(move |peer| {
+            let Some(said) = asks(peer, &shows) else { return };
+            count.fetch_add(u32::from(said.windows(6).any(|w| w == b"s3cret")), Ordering::SeqCst);
+            match scheme {
+                "mysql" => while mysql_request(peer).is_some() && peer.say(&mysql_answer()) {},
+                _ => while postgres_request(peer).is_some() && peer.say(POSTGRES_ANSWER) {},
+            }
+        });
+        let load = |parameters: &str| {
+            let target = format!("{scheme}://app:s3cret@localhost:{port}/bench?{parameters}");
+            let mut load = LoadSettings { workload: Workload::Script, ..few(target) };
+            let text = "SELECT n FROM t \\gset\n".to_owned();
+            load.scripts.files = vec![ScriptFile { name: "one.sql".to_owned(), weight: 1, text }];
+            load.oltp.prepared = false;
+            load
+        };
+        let error = error_of(&load("tls=require"));
+        assert_eq!((error.class(), told.load(Ordering::SeqCst)), (ErrorClass::Usage, 0), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("cleartext") && text.contains("?tls=verify-full"), "{text}");
+        let record = run(&load(&format!("tls=verify-full&ca={}", authority.file())));
+        assert_eq!((record.counts.done, record.counts.failed), (100, 0), "{:?}", record.error_samples);
+        assert!(told.load(Ordering::SeqCst) > 0, "{scheme}");
+    }
 }

@@ -18,6 +18,15 @@ pub struct Outage {
     pub host: Option<usize>,
 }
 
+/// Outages of the measured phase that the record does not list: it lists the newest and the longest.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UnlistedOutages {
+    /// Number of these outages.
+    pub count: u64,
+    /// Their total length.
+    pub for_s: f64,
+}
+
 /// Work of one of several hosts in the measured phase. The record holds the sums over all hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfHost {

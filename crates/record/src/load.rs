@@ -15,7 +15,7 @@ pub use crate::arrivals::Arrivals;
 pub use crate::counts::Counts;
 pub use crate::errors::ErrorCounts;
 use crate::histogram::{self, CensoredHistogram, Histogram, Summary};
-pub use crate::hosts::{OfHost, Outage};
+pub use crate::hosts::{OfHost, Outage, UnlistedOutages};
 pub use crate::loops::{LatePolicy, Loop, OpenLoop, Schedule, Think};
 use crate::missing::Maybe;
 use crate::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
@@ -270,13 +270,17 @@ pub struct Operation {
     /// Events that began and were unfinished at the end of the measurement: each may be in this operation or
     /// in another.
     pub in_flight: u64,
+    /// Variant of [`LoadRecord::service_generator_made`] for this operation: which operations of an event the
+    /// generator delayed is unknown, so these are the values that it may have made.
+    pub generator_made: Vec<&'static str>,
 }
 
 impl Operation {
     /// Variant of [`CensoredHistogram::summary`] that also names the values that events in flight could
-    /// raise.
+    /// raise, and those that the generator may have made.
     pub fn summary(&self) -> Option<Summary> {
-        self.service.summary_beside(self.in_flight)
+        let summary = self.service.summary_beside(self.in_flight)?;
+        Some(Summary { upper_bounds: self.generator_made.clone(), ..summary })
     }
 }
 
@@ -365,6 +369,9 @@ pub struct LoadRecord {
     /// Response time of each event less the generator's part of it: its lateness, the wait that this caused,
     /// and its stops. Unfinished events count with the time that they had lasted. Missing in a closed loop.
     pub server_part: Maybe<Histogram>,
+    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max` of the service time that are less than half
+    /// without the events of which the generator made more than half: it was stopped, or waited for a CPU.
+    pub service_generator_made: Vec<&'static str>,
     /// Service time of failed tries.
     pub failure: Histogram,
     /// Time to open each connection before the load, by its successful try.
@@ -380,6 +387,8 @@ pub struct LoadRecord {
     pub error_samples: Vec<String>,
     /// Periods in which the server was unreachable.
     pub outages: Vec<Outage>,
+    /// The outages beside these.
+    pub unlisted_outages: UnlistedOutages,
     /// Events due but not completed at the end of the warm-up.
     pub backlog_after_warmup: u64,
     /// Events that began late, or were skipped, because no worker was free at their due time.
@@ -422,6 +431,12 @@ impl LoadRecord {
                 .is_some_and(|server_ns| histogram::is_generator_made(response_ns as f64, server_ns as f64)),
             Err(_) => !self.generator_made.is_empty(),
         }
+    }
+
+    /// Summary of the service time, in which the values that the generator made are upper bounds.
+    pub fn service_summary(&self) -> Option<Summary> {
+        let summary = self.service.summary()?;
+        Some(Summary { upper_bounds: self.service_generator_made.clone(), ..summary })
     }
 
     /// Summary of the response time, in which the values with more than half generator lateness are upper

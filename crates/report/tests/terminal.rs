@@ -3,6 +3,8 @@
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;
 
+use std::time::Duration;
+
 use analysis::{Machine, compare};
 use bakeoff_report::json;
 use bakeoff_report::text::{self, Detail, RunLine, Style};
@@ -11,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use record::bakeoff::Bakeoff;
 use record::cpu::{CpuInterval, RECORDS_LOST, Rung, SWITCHES_UNSEEN};
 use record::histogram::CensoredHistogram;
-use record::load::{Counts, ErrorCounts, LoadRecord, OfHost, Outage, Phase, Progress};
+use record::load::{Counts, ErrorCounts, LoadRecord, OfHost, Outage, Phase, Progress, UnlistedOutages};
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunState};
 use record::verdict::{Check, Validity, Verdict};
@@ -218,6 +220,21 @@ fn the_answer_names_the_cause_before_its_effects_and_what_would_mend_it() {
 }
 
 #[test]
+fn a_rate_that_failed_is_not_named_as_one_to_stay_below() {
+    let mut load = open().load.expect("it drove a load");
+    (load.counts.planned, load.counts.done, load.measured) = (10_000, 9_950, Duration::from_secs(10));
+    // The phase also did events that were due in the warm-up.
+    load.achieved_per_s = 1_050.0;
+    let rate = Check { name: "achieved-rate", ok: false, found: 0.995, limit: 0.999, text: "behind".into() };
+    load.verdict = Verdict::of(vec![rate]);
+    assert!(
+        last_line(&load).starts_with("INVALID: behind; mend: a --rate below 995"),
+        "{}",
+        last_line(&load)
+    );
+}
+
+#[test]
 fn a_server_that_was_away_is_not_told_to_take_a_lower_rate() {
     let mut load = open().load.expect("it drove a load");
     let failed = |name, text: &str| Check { name, ok: false, found: 0.5, limit: 0.999, text: text.into() };
@@ -270,6 +287,20 @@ fn a_closed_loop_without_an_event_that_was_done_has_no_rate() {
 }
 
 #[test]
+fn a_service_time_that_the_generator_made_is_marked() {
+    let mut load = open().load.expect("it drove a load");
+    load.service_generator_made = vec!["max"];
+    load.operations.values_mut().for_each(|operation| operation.generator_made = vec!["max"]);
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    assert!(told.contains("<= marks a latency that is mostly the generator's own delay"), "{told}");
+    assert!(told.contains("<="), "{told}");
+    let value = json::load(None, &load, &unwatched(), &Err(Missing::because("not read")));
+    for summary in [&value["service_ns"], &value["operations"]["point-select"]["service_ns"]] {
+        assert_eq!(summary["upper_bounds"], serde_json::json!(["max"]), "{value}");
+    }
+}
+
+#[test]
 fn a_flood_of_outages_is_summed() {
     let mut load = open().load.expect("it drove a load");
     let outage = |n: u32| Outage {
@@ -288,6 +319,12 @@ fn a_flood_of_outages_is_summed() {
         "{told}"
     );
     assert!(told.contains("for 500 ms, 1 event affected"), "{told}");
+    load.unlisted_outages = UnlistedOutages { count: 7_000, for_s: 0.7 };
+    let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    assert!(
+        told.contains("495 events affected; and 7,000 shorter and older ones, 700 ms together"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -20,7 +20,8 @@ use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LoadRecord,
-    LoadSettings, Loop, OltpMix, OltpSettings, OpenLoop, Operation, PreparePolicy, ScriptSettings, Workload,
+    LoadSettings, Loop, OltpMix, OltpSettings, OpenLoop, Operation, PreparePolicy, ScriptSettings,
+    UnlistedOutages, Workload,
 };
 use record::missing::Missing;
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
@@ -225,7 +226,7 @@ impl Recipe {
         response.at_least.record_n(60_000_000, unfinished);
         let closed = || Missing::because("a closed loop has no intended start");
         let whole = CensoredHistogram::from(service.clone());
-        let point_select = Operation { service: whole.clone(), in_flight: 0 };
+        let point_select = Operation { service: whole.clone(), in_flight: 0, generator_made: Vec::new() };
         LoadRecord {
             settings: self.settings(threads, trial),
             server_version: Ok("SQLite 3.50.4".into()),
@@ -238,6 +239,7 @@ impl Recipe {
             connect: Ok(service.clone()),
             lateness: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
             generator_made: Vec::new(),
+            service_generator_made: Vec::new(),
             server_part: Err(Missing::because("not recorded")),
             service: whole,
             failure: Histogram::new(),
@@ -246,6 +248,7 @@ impl Recipe {
             errors: ErrorCounts { transient: 3, ..ErrorCounts::default() },
             error_samples: vec!["database is locked".into()],
             outages: Vec::new(),
+            unlisted_outages: UnlistedOutages::default(),
             backlog_after_warmup: 0,
             found_no_worker: 0,
             hosts: Vec::new(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use record::histogram::{CensoredHistogram, Histogram, bound_name};
 use record::load::{
     ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, OfProbe, Operation, Outage,
-    RateChange, WakeUp,
+    RateChange, UnlistedOutages, WakeUp,
 };
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -35,11 +35,17 @@ pub(crate) struct Load {
     counts: EventCounts,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     generator_made: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    service_generator_made: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    operations_generator_made: BTreeMap<String, Vec<String>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     outcomes: BTreeMap<String, u64>,
     errors: Errors,
     error_samples: Vec<String>,
     outages: Vec<OutageForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unlisted_outages: Option<UnlistedForm>,
     backlog_after_warmup: u64,
     #[serde(default)]
     found_no_worker: u64,
@@ -105,6 +111,23 @@ struct OutageForm {
     /// Index in `hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<usize>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct UnlistedForm {
+    count: u64,
+    for_s: Real,
+}
+
+impl UnlistedForm {
+    fn of(unlisted: &UnlistedOutages) -> Option<Self> {
+        let UnlistedOutages { count, for_s } = *unlisted;
+        (count > 0).then_some(Self { count, for_s: Real(for_s) })
+    }
+
+    fn read(self) -> UnlistedOutages {
+        UnlistedOutages { count: self.count, for_s: self.for_s.0 }
+    }
 }
 
 /// Share of one of several hosts.
@@ -187,6 +210,20 @@ struct Totals {
     operations_in_flight: BTreeMap<String, u64>,
 }
 
+fn names(of: &[&'static str]) -> Vec<String> {
+    of.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn names_of_each(operations: &BTreeMap<String, Operation>) -> BTreeMap<String, Vec<String>> {
+    let made = operations.iter().filter(|(_, operation)| !operation.generator_made.is_empty());
+    made.map(|(name, operation)| (name.clone(), names(&operation.generator_made))).collect()
+}
+
+/// The inverse of [`names`]; names that this version does not know are left out.
+fn bound_words(names: &[String]) -> Vec<&'static str> {
+    names.iter().filter_map(|name| bound_name(name)).collect()
+}
+
 /// The form of settings by themselves.
 pub(crate) fn of_settings(settings: &LoadSettings) -> serde_json::Value {
     serde_json::to_value(Settings::of(settings)).expect("the form has no map with keys that are no strings")
@@ -213,10 +250,12 @@ impl Load {
             achieved_per_s,
             counts,
             generator_made,
+            service_generator_made,
             outcomes,
             errors,
             error_samples,
             outages,
+            unlisted_outages,
             backlog_after_warmup,
             found_no_worker,
             hosts,
@@ -235,7 +274,7 @@ impl Load {
             server_part: _,
             failure: _,
             connect: _,
-            operations: _,
+            operations,
         } = load;
         let mut missing = Reasons::default();
         let totals = Totals::of(load, &mut missing);
@@ -246,11 +285,14 @@ impl Load {
             measured_ns: ns(*measured),
             achieved_per_s: Real(*achieved_per_s),
             counts: EventCounts::of(*counts),
-            generator_made: generator_made.iter().map(|name| (*name).to_owned()).collect(),
+            generator_made: names(generator_made),
+            service_generator_made: names(service_generator_made),
+            operations_generator_made: names_of_each(operations),
             outcomes: outcomes.clone(),
             errors: Errors::of(errors),
             error_samples: error_samples.clone(),
             outages: outages.iter().map(OutageForm::of).collect(),
+            unlisted_outages: UnlistedForm::of(unlisted_outages),
             backlog_after_warmup: *backlog_after_warmup,
             found_no_worker: *found_no_worker,
             hosts: hosts.iter().map(HostForm::of).collect(),
@@ -281,7 +323,9 @@ impl Load {
         let operation = |(name, known): (&String, &String)| {
             let service = censored(known, totals.operations_at_least.get(name))?;
             let in_flight = totals.operations_in_flight.get(name).copied().unwrap_or(0);
-            Ok((name.clone(), Operation { service, in_flight }))
+            let generator_made = self.operations_generator_made.get(name);
+            let generator_made = generator_made.map_or_else(Vec::new, |made| bound_words(made));
+            Ok((name.clone(), Operation { service, in_flight, generator_made }))
         };
         Ok(LoadRecord {
             settings: self.settings.read()?,
@@ -296,7 +340,8 @@ impl Load {
             service: censored(&totals.service, totals.service_at_least.as_ref())?,
             wait: m.join("wait", totals.wait, |known| censored(&known, totals.wait_at_least.as_ref()))?,
             lateness: m.join("lateness", totals.lateness, histogram)?,
-            generator_made: self.generator_made.iter().filter_map(|name| bound_name(name)).collect(),
+            generator_made: bound_words(&self.generator_made),
+            service_generator_made: bound_words(&self.service_generator_made),
             server_part: m.join_newer("server_part", totals.server_part, histogram)?,
             failure: hlog::decode(&totals.failure)?,
             connect: m.join_newer("connect", totals.connect, histogram)?,
@@ -305,6 +350,7 @@ impl Load {
             errors: self.errors.read(),
             error_samples: self.error_samples,
             outages: self.outages.iter().map(OutageForm::read).collect(),
+            unlisted_outages: self.unlisted_outages.map(UnlistedForm::read).unwrap_or_default(),
             backlog_after_warmup: self.backlog_after_warmup,
             found_no_worker: self.found_no_worker,
             hosts: self.hosts.into_iter().map(HostForm::read).collect(),

@@ -7,7 +7,8 @@ use record::histogram::CompactHistogram;
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
     LoadRecord, LoadSettings, Loop, OfAgent, OfHost, OltpMix, OltpSettings, OpenLoop, Operation, Outage,
-    PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
+    PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, UnlistedOutages, WakeUp,
+    Workload,
 };
 use record::replay::{Method, Replay};
 use record::requests::{
@@ -18,6 +19,10 @@ use record::target::Target;
 use record::verdict::{Check, Validity, Verdict};
 
 use super::Dice;
+
+fn operation(dice: &mut Dice) -> Operation {
+    Operation { service: dice.censored(), in_flight: dice.next(), generator_made: vec!["p99_99"] }
+}
 
 pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
     LoadRecord {
@@ -39,14 +44,12 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         wait: dice.maybe(Dice::censored),
         lateness: dice.maybe(Dice::histogram),
         generator_made: vec!["p99_9", "max"],
+        service_generator_made: vec!["max"],
         // From separate dice: an older golden file has the draws of the rest.
         server_part: Dice(dice.0).maybe(Dice::histogram),
         connect: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
-        operations: dice
-            .some(3, |d| (d.text(), Operation { service: d.censored(), in_flight: d.next() }))
-            .into_iter()
-            .collect(),
+        operations: dice.some(3, |d| (d.text(), operation(d))).into_iter().collect(),
         outcomes: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
         errors: ErrorCounts {
             transient: dice.next(),
@@ -63,6 +66,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             ended: d.flip(),
             host: Some(0).filter(|_| d.flip()),
         }),
+        unlisted_outages: UnlistedOutages { count: 3, for_s: 0.25 },
         backlog_after_warmup: dice.next(),
         found_no_worker: dice.next(),
         hosts: dice.some(3, |d| OfHost {

@@ -484,7 +484,7 @@ fn control(path: &Path) -> anyhow::Result<Arc<Control>> {
 
 /// Creates the log of events.
 fn event_log(path: &Path, settings: &LoadSettings, screen: &mut LoadScreen<'_>) -> anyhow::Result<EventLog> {
-    let operations = load::operations(settings).map_err(of_load)?;
+    let operations = load::operations(settings, &signals::STOP).map_err(of_load)?;
     let log = EventLog::create(path, &operations, settings.workload.word())?;
     if let Some(left) = log.left_behind() {
         screen.line(&format!("bakeoff load: replaced {}, which a killed load had left", left.display()));

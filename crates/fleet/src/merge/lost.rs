@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use load::Share;
 use record::histogram::{CensoredHistogram, Histogram, bound_names};
-use record::load::{Counts, ErrorCounts, LoadRecord, Operation};
+use record::load::{Counts, ErrorCounts, LoadRecord, Operation, UnlistedOutages};
 use record::missing::{Maybe, Missing};
 use record::series::LatencyKind;
 use record::verdict::{Validity, Verdict};
@@ -46,14 +46,6 @@ pub(super) fn record(
     let at_least: Histogram = [(0, unfinished)].into_iter().filter(|(_, n)| *n > 0).collect();
     let censored = |known: Histogram| CensoredHistogram { known, at_least: at_least.clone() };
     let of_open = |kind| -> Maybe<Histogram> { if is_open { Ok(sum(kind, "")) } else { Err(closed()) } };
-    let operations: BTreeMap<String, Operation> = totals
-        .keys()
-        .filter(|(kind, name)| *kind == LatencyKind::Service && !name.is_empty())
-        .map(|(kind, name)| {
-            let service = CensoredHistogram::from(sum(*kind, name));
-            (name.clone(), Operation { service, in_flight: unfinished })
-        })
-        .collect();
     LoadRecord {
         settings: settings.clone(),
         server_version: Err(unknown()),
@@ -67,14 +59,16 @@ pub(super) fn record(
         lateness: of_open(LatencyKind::Lateness),
         // Nothing says which part of its responses the generator caused.
         generator_made: if is_open { bound_names().collect() } else { Vec::new() },
+        service_generator_made: bound_names().collect(),
         server_part: Err(if is_open { unknown() } else { closed() }),
         failure: sum(LatencyKind::Failure, ""),
         connect: Err(unknown()),
-        operations,
+        operations: operations(totals, unfinished),
         outcomes: BTreeMap::new(),
         errors: ErrorCounts::default(),
         error_samples: part.failed.clone().into_iter().collect(),
         outages: Vec::new(),
+        unlisted_outages: UnlistedOutages::default(),
         backlog_after_warmup: 0,
         found_no_worker: 0,
         hosts: Vec::new(),
@@ -86,6 +80,20 @@ pub(super) fn record(
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     }
+}
+
+/// The known service times by operation; `unfinished` events may be in any.
+fn operations(totals: &Totals, unfinished: u64) -> BTreeMap<String, Operation> {
+    let of_each = totals.iter().filter(|((kind, name), _)| *kind == LatencyKind::Service && !name.is_empty());
+    let operation = |buckets: &BTreeMap<u64, u64>| Operation {
+        service: CensoredHistogram::from(
+            buckets.iter().map(|(ns, count)| (*ns, *count)).collect::<Histogram>(),
+        ),
+        in_flight: unfinished,
+        // As for the response.
+        generator_made: bound_names().collect(),
+    };
+    of_each.map(|((_, name), buckets)| (name.clone(), operation(buckets))).collect()
 }
 
 /// The record of the agent `part`, which ended early, with the events that were due until the phase ended.

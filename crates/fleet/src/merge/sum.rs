@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, WakeUp,
+    ClientCost, Counts, ErrorCounts, LoadRecord, LoadSettings, OfHost, Operation, Outage, UnlistedOutages,
+    WakeUp,
 };
 use record::missing::Maybe;
 use record::verdict::{Check, Validity, Verdict};
@@ -50,6 +51,7 @@ pub(super) fn sum(
     let server_part = all(records, |r| r.server_part.as_ref(), plain);
     let of_agents = records.iter().flat_map(|record| record.generator_made.iter().copied());
     let generator_made = made(&response, &server_part, of_agents);
+    let service_made = records.iter().flat_map(|record| record.service_generator_made.iter().copied());
     LoadRecord {
         settings: settings.clone(),
         server_version: version.map_or_else(|| first.server_version.clone(), Ok),
@@ -62,6 +64,7 @@ pub(super) fn sum(
         wait: all(records, |r| r.wait.as_ref(), censored),
         lateness: all(records, |r| r.lateness.as_ref(), plain),
         generator_made,
+        service_generator_made: each_once(service_made),
         server_part,
         failure,
         connect: all(records, |r| r.connect.as_ref(), plain),
@@ -70,6 +73,7 @@ pub(super) fn sum(
         errors,
         error_samples: samples,
         outages: joined(outages),
+        unlisted_outages: unlisted(records),
         backlog_after_warmup: records.iter().map(|record| record.backlog_after_warmup).sum(),
         found_no_worker: records.iter().map(|record| record.found_no_worker).sum(),
         hosts,
@@ -97,10 +101,24 @@ fn made(
     if let (Ok(response), Ok(server_part)) = (response, server_part) {
         return load::generator_made(&response.merged(), server_part);
     }
-    let mut names: Vec<_> = of_agents.collect();
+    each_once(of_agents)
+}
+
+/// The names of all agents, each once: where the parts of the generators are not stored, a value of the whole
+/// may be made by any of them.
+fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut names: Vec<_> = names.collect();
     names.sort_unstable();
     names.dedup();
     names
+}
+
+fn unlisted(records: &[LoadRecord]) -> UnlistedOutages {
+    let of_each = records.iter().map(|record| record.unlisted_outages);
+    of_each.fold(UnlistedOutages::default(), |all, other| UnlistedOutages {
+        count: all.count + other.count,
+        for_s: all.for_s + other.for_s,
+    })
 }
 
 /// The check of the lateness of the whole, if it fails.
@@ -188,6 +206,8 @@ fn add_operations(sums: &mut BTreeMap<String, Operation>, operations: &BTreeMap<
         let sum = sums.entry(name.clone()).or_default();
         sum.service.add(&operation.service);
         sum.in_flight += operation.in_flight;
+        let made = sum.generator_made.iter().chain(&operation.generator_made).copied();
+        sum.generator_made = each_once(made);
     }
 }
 

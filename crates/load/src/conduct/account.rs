@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, WakeUp};
+use record::load::{
+    Arrivals, ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, UnlistedOutages, WakeUp,
+};
 use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -15,11 +17,12 @@ use crate::conduct::audit::{self, Unfinished};
 use crate::conduct::books::Books;
 use crate::connection::OperationShare;
 use crate::engine::Engine;
-use crate::judge::verdict::{self, Away, Findings, lateness};
-use crate::measure::client::{RunQueueWaits, Usage};
+use crate::judge::verdict::{self, Away, Findings, delayed, lateness};
+use crate::measure::client::{CpuShare, RunQueueWaits, Usage};
 use crate::measure::counting::By;
 use crate::measure::in_system::InSystem;
 use crate::measure::latency::EventCounts;
+use crate::measure::outage::OutageLog;
 use crate::measure::recount::Recount;
 use crate::schedule::clock::to_ns;
 use crate::schedule::pace::{self, Scratch};
@@ -100,6 +103,7 @@ pub(super) fn record(
         wait: of_open(&books.total.wait).map(|known| with(known, &unfinished.wait_at_least)),
         lateness: of_open(&books.total.lateness),
         generator_made: Vec::new(),
+        service_generator_made: Vec::new(),
         server_part: of_open(&books.total.server_part),
         failure: books.total.failure.clone(),
         connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
@@ -108,6 +112,7 @@ pub(super) fn record(
         errors: event_counts.errors,
         error_samples: engine.samples().iter().map(|said| target.hide_in(said)).collect(),
         outages: outages(engine, until_ns, &mut scratch),
+        unlisted_outages: unlisted_outages(engine),
         backlog_after_warmup: event_counts.warmup_ended_late + unfinished.warmup,
         found_no_worker: event_counts.found_no_worker,
         hosts: hosts(engine, books),
@@ -119,13 +124,19 @@ pub(super) fn record(
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     };
-    if let Ok(response) = &record.response {
-        record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
-    }
+    name_made(&mut record, books);
     let recount = recount(books, &unfinished, is_logged);
     record.verdict =
         judge(engine, books, &record, measured, (&cost, recount, &unfinished, hung), seen.checks);
     Over { record, last, unfinished }
+}
+
+/// Names the values that the generator made.
+fn name_made(record: &mut LoadRecord, books: &Books) {
+    if let Ok(response) = &record.response {
+        record.generator_made = lateness::generator_made(&response.merged(), &books.total.server_part);
+    }
+    record.service_generator_made = delayed::made(&record.service.merged(), &books.total.delayed);
 }
 
 /// Adds the events that ended late, or never, to the books. Ends the last interval.
@@ -217,6 +228,8 @@ fn judge(
             let is_nothing = engine.settings.target.scheme() == "null";
             lateness::check(&response.merged(), &books.total.server_part, is_nothing)
         }),
+        delayed: delayed::check(&record.service.merged(), &books.total.delayed)
+            .filter(|_| record.response.is_err()),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         in_system_spread_ratio: published.merged().spread_ratio(),
         service_spread_ratio: record.service.merged().spread_ratio(),
@@ -228,9 +241,10 @@ fn judge(
             && !engine.settings.has_loops(),
         waits_for_server: engine.hosts.driver().waits_for_server(),
         connection_errors: record.errors.connection,
-        away: away(&record.outages, measured_s),
+        away: away(engine, &record.outages, measured_s),
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
+        share: cost.share,
         hosts: &record.hosts,
         operations: &operations,
     };
@@ -273,12 +287,16 @@ fn schedule_events(record: &LoadRecord, share: &Share) -> Option<f64> {
 }
 
 /// Total outage, within the measured phase, of the host that was away longest.
-fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
+fn away(engine: &Engine, outages: &[Outage], measured_s: f64) -> Option<Away> {
     let within = |outage: &Outage| {
         let end_s = outage.from_s + outage.for_s;
         (end_s.min(measured_s) - outage.from_s.max(0.0)).max(0.0)
     };
-    let of_host = |host| outages.iter().filter(|outage| outage.host == host).map(within).sum();
+    let of_host = |host: Option<usize>| {
+        let unlisted = engine.outages[host.unwrap_or(0)].unlisted();
+        let listed: f64 = outages.iter().filter(|outage| outage.host == host).map(within).sum();
+        listed + unlisted.for_ns as f64 / 1e9
+    };
     let each = outages.iter().map(|outage| Away { host: outage.host, for_s: of_host(outage.host) });
     each.max_by(|a, b| a.for_s.total_cmp(&b.for_s))
 }
@@ -303,6 +321,7 @@ struct Cost {
     starved_ratio: Option<f64>,
     /// Share of the phase that the busiest worker was on a CPU; `None` if the kernel does not count it.
     busiest_ratio: Option<f64>,
+    share: Option<CpuShare>,
     client: Maybe<ClientCost>,
 }
 
@@ -348,11 +367,20 @@ impl Cost {
         let spun_ratio = engine.lead.spent(measured.until_ns).map_or(0.0, |spent| spent.spun_ratio);
         let spun_ratio = spun_ratio / f64::from(engine.settings.threads);
         let busiest_ratio = after.on_cpu_since(before).as_ref().map(|all| (worst(all) - spun_ratio).max(0.0));
-        Self { usage, starved_ratio, busiest_ratio, client }
+        Self { usage, starved_ratio, busiest_ratio, share: after.share_since(before), client }
     }
 }
 
-/// The outages that touch the measured phase, oldest first.
+/// The outages of the measured phase that [`outages`] leaves out.
+fn unlisted_outages(engine: &Engine) -> UnlistedOutages {
+    let of_each = engine.outages.iter().map(OutageLog::unlisted);
+    of_each.fold(UnlistedOutages::default(), |all, of_host| UnlistedOutages {
+        count: all.count + of_host.count,
+        for_s: all.for_s + of_host.for_ns as f64 / 1e9,
+    })
+}
+
+/// The listed outages that touch the measured phase, oldest first.
 fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage> {
     let timeline = engine.timeline();
     let from_ns = timeline.measured_from_ns;

@@ -1,5 +1,7 @@
 //! The audit at the end of a load: every event that was due, or taken, and has not ended.
 
+use std::num::NonZeroU64;
+
 use record::event::{EventRow, Fate};
 use record::histogram::Histogram;
 use record::load::Schedule;
@@ -116,9 +118,10 @@ impl Audit<'_> {
         }
         let lasted_ns = self.looked_until_ns.saturating_sub(due_ns);
         found.at_least.record(lasted_ns);
-        if let Some(Begun { start_ns, wait_ns }) = begun {
+        if let Some(Begun { claim_ns, start_ns }) = begun {
             found.service_at_least.record(self.looked_until_ns.saturating_sub(start_ns));
             if self.engine.timeline().due.is_some() {
+                let wait_ns = claim_ns.saturating_sub(due_ns);
                 let lateness_ns = start_ns.saturating_sub(due_ns + wait_ns);
                 let stopped_ns = self.engine.stops.within_ns(due_ns, self.looked_until_ns);
                 let server_ns = lasted_ns.saturating_sub(lateness_ns.max(stopped_ns));
@@ -127,7 +130,9 @@ impl Audit<'_> {
         } else {
             found.wait_at_least.record(lasted_ns);
         }
-        self.push_row(due_ns);
+        if self.is_logged {
+            self.found.push_row(due_ns, begun);
+        }
     }
 
     /// Counts the events that no thread took, if all threads share the events.
@@ -168,12 +173,6 @@ impl Audit<'_> {
             slot = due.slot(row, first + noted * due.next_own(0), worker, scratch);
         }
     }
-
-    fn push_row(&mut self, due_ns: u64) {
-        if self.is_logged {
-            self.found.push_row(due_ns);
-        }
-    }
 }
 
 impl Unfinished {
@@ -211,17 +210,17 @@ impl Unfinished {
                     self.unlogged += due - k;
                     break;
                 }
-                self.push_row(due_ns(k));
+                self.push_row(due_ns(k), None);
             }
         }
         due
     }
 
-    fn push_row(&mut self, due_ns: u64) {
+    fn push_row(&mut self, due_ns: u64, begun: Option<Begun>) {
         self.rows.push(EventRow {
             due_ns,
-            claim_ns: None,
-            start_ns: None,
+            claim_ns: begun.and_then(|begun| NonZeroU64::new(begun.claim_ns)),
+            start_ns: begun.and_then(|begun| NonZeroU64::new(begun.start_ns)),
             end_ns: None,
             operation: None,
             fate: Fate::Unfinished,

@@ -9,6 +9,7 @@ use record::series::{HistogramSlice, LatencyKind};
 
 use crate::conduct::audit::Unfinished;
 use crate::connection::OperationShare;
+use crate::judge::verdict::delayed;
 use crate::measure::latency::{EventCounts, LateDistributions, OfHost, Reader, Recorder};
 use crate::measure::recount::Recount;
 use crate::measure::tally::Sum;
@@ -52,6 +53,8 @@ pub(crate) struct Distributions<H> {
     pub(crate) lateness: H,
     /// In the total only: no file has its slices.
     pub(crate) server_part: H,
+    /// The same.
+    pub(crate) delayed: H,
     /// Lower bounds of the response, or of the service in a closed loop.
     pub(crate) at_least: H,
     pub(crate) carried_in: H,
@@ -68,6 +71,7 @@ impl<H> Distributions<H> {
             wait: make(),
             lateness: make(),
             server_part: make(),
+            delayed: make(),
             at_least: make(),
             carried_in: make(),
             failure: make(),
@@ -97,6 +101,7 @@ impl Distributions<Sum> {
         self.wait.take(&mut recorder.wait);
         self.lateness.take(&mut recorder.lateness);
         self.server_part.take(&mut recorder.server_part);
+        self.delayed.take(&mut recorder.delayed);
         self.at_least.take(&mut recorder.at_least);
         self.carried_in.take(&mut recorder.carried_in);
         self.failure.take(&mut recorder.failure);
@@ -220,6 +225,8 @@ impl Books {
         }
         self.interval.server_part.add_to(&mut self.total.server_part);
         self.interval.server_part.clear();
+        self.interval.delayed.add_to(&mut self.total.delayed);
+        self.interval.delayed.clear();
         let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
         for (share, (interval, total)) in self.operations.iter().zip(operations) {
             push_slice(&mut slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
@@ -261,7 +268,8 @@ impl Books {
         let all = self.operations.iter().zip(&self.total.operations).zip(&self.late.operations);
         all.map(|((share, known), late)| {
             let service = CensoredHistogram { known: known.clone(), at_least: Histogram::from(late) };
-            (share.name.clone().into_owned(), Operation { service, in_flight })
+            let generator_made = delayed::made(&service.merged(), &self.total.delayed);
+            (share.name.clone().into_owned(), Operation { service, in_flight, generator_made })
         })
         .collect()
     }

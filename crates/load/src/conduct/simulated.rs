@@ -1,5 +1,6 @@
 //! The loops under a clock that is moved by hand: one worker, no thread, no sleep, exact answers.
 
+mod client;
 mod closed_rate;
 mod end;
 mod loops;
@@ -35,6 +36,7 @@ use crate::engine::loops::{closed, open};
 use crate::judge::verdict::Findings;
 use crate::measure::client::Scheduled;
 use crate::measure::latency::{self, Recorder};
+use crate::measure::waits::Waits;
 use crate::workload::tables::Prepared;
 
 const MS: u64 = 1_000_000;
@@ -46,6 +48,8 @@ struct HandClock {
     /// Delay of each wake-up, by the number of the sleep.
     late_ns: OnceLock<Box<dyn Fn(u64) -> u64 + Send + Sync>>,
     sleeps: AtomicU64,
+    /// Account of the workers' waits for a CPU.
+    waited_ns: AtomicU64,
 }
 
 impl HandClock {
@@ -240,6 +244,9 @@ fn play_by(
         readers.push(reader);
         let connection = driver.connect(&engine.workers[index].cut).ok().unwrap();
         let mut worker = Worker::new(index, Arc::clone(&engine), writer, connection);
+        let account = Arc::clone(clock);
+        let read = Box::new(move || Some(account.waited_ns.load(Ordering::SeqCst)));
+        worker.ledger.count_waits(|now_ns| Waits::by(read, now_ns));
         if is_open {
             open::work(&mut worker);
         } else {
@@ -254,7 +261,7 @@ fn play_by(
     let timeline = engine.timeline();
     let until_ns = engine.end_ns();
     let of_each = || vec![Some(Scheduled::default())];
-    let waits = || RunQueueWaits { from_ns: 0, until_ns: SECOND, of_each: of_each() };
+    let waits = || RunQueueWaits { from_ns: 0, until_ns: SECOND, of_each: of_each(), cpus: None };
     let measured = Measured {
         until_ns,
         looked_until_ns: over_ns.max(until_ns),

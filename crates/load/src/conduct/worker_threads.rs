@@ -24,6 +24,7 @@ use crate::error::LoadError;
 use crate::measure::client;
 use crate::measure::latency::{self, Recorder, Writer};
 use crate::measure::priority;
+use crate::measure::waits::Waits;
 use crate::schedule::clock::to_ns;
 
 /// Interval at which the conductor checks for a stop.
@@ -71,7 +72,8 @@ impl WorkerThreads {
         on_event: OnEvent<'_>,
     ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
-        if let Err(text) = client::may_open(engine.hosts.driver().sockets(settings.connections_in_all())) {
+        let sockets = engine.hosts.driver().sockets(settings.connections_in_all());
+        if let Err(text) = client::may_open(sockets, settings.threads) {
             return Err(LoadError::Machine { target: settings.target.clone(), text });
         }
         if let Some(Err(e)) = engine.cpus.as_ref().map(ThreadCpus::check) {
@@ -212,7 +214,7 @@ fn worker_thread(
                 };
                 let _ = priority::real_time().and_then(|()| keep());
             }
-            let ledger = member.work(engine);
+            let ledger = member.counting_waits().work(engine);
             let _ =
                 worker_state.scheduled.set(client::scheduled(worker_state.thread_id.load(Ordering::SeqCst)));
             engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(ledger.usage());
@@ -266,6 +268,16 @@ impl Member {
                 None
             }
         }
+    }
+
+    /// Counts the waits of the calling thread for a CPU from now on.
+    fn counting_waits(mut self) -> Self {
+        let ledger = match &mut self {
+            Self::Worker(worker) => &mut worker.ledger,
+            Self::EventLoop(event_loop) => &mut event_loop.ledger,
+        };
+        ledger.count_waits(Waits::of_this_thread);
+        self
     }
 
     /// Takes and does events until none is left or the run ends.

@@ -26,7 +26,7 @@ use crate::net::tls::{self, Identity, Secured, Trust};
 use crate::net::{Dialogue, Endpoint, Talk};
 use crate::schedule::random::Random;
 use crate::workload::tables::Cache;
-use crate::workload::values::{Data, around};
+use crate::workload::values::{Data, around, data_of};
 
 mod authority;
 mod checksum;
@@ -69,7 +69,7 @@ fn address(settings: &LoadSettings) -> Option<ServerAddress> {
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let site = HttpTarget::read(&settings.target).map_err(wrong)?;
-    let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?.map(Arc::new);
+    let data = settings.http.data.as_deref().map(data_of).transpose().map_err(wrong)?;
     let requests = requests(&site, settings).map_err(wrong)?.into_iter();
     let requests: Result<Vec<Request>, String> =
         requests.map(|request| request.with_values(data.as_deref())).collect();

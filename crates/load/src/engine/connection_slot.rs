@@ -17,10 +17,10 @@ pub(crate) struct ConnectionSlot {
     pub(super) due_ns: AtomicU64,
     /// Whether the event belongs to the measured phase.
     pub(super) is_measured: AtomicBool,
-    /// Start of the event; 0 before. Written outside of sections, after `wait_ns`, which it publishes.
+    /// Start of the event; 0 before. Written outside of sections, after `claim_ns`, which it publishes.
     start_ns: AtomicU64,
-    /// Time that the event had waited for a free worker when it began.
-    wait_ns: AtomicU64,
+    /// Time at which a worker was free for the event.
+    claim_ns: AtomicU64,
     /// End of this slot's last event.
     pub(crate) last_end_ns: AtomicU64,
     /// Events of all phases that this slot has ended.
@@ -52,9 +52,10 @@ pub(crate) struct InFlight {
 
 /// The stamps of an event that has begun.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "each has its unit")]
 pub(crate) struct Begun {
+    pub(crate) claim_ns: u64,
     pub(crate) start_ns: u64,
-    pub(crate) wait_ns: u64,
 }
 
 impl ConnectionSlot {
@@ -73,14 +74,14 @@ impl ConnectionSlot {
     }
 
     /// Marks the event as begun at `start_ns`. The caller has that stamp anyway, so this reads no clock.
-    pub(crate) fn begin(&self, wait_ns: u64, start_ns: u64) {
-        self.wait_ns.store(wait_ns, Ordering::Relaxed);
+    pub(crate) fn begin(&self, claim_ns: u64, start_ns: u64) {
+        self.claim_ns.store(claim_ns, Ordering::Relaxed);
         self.start_ns.store(start_ns, Ordering::Release);
     }
 
     pub(super) fn begun(&self) -> Option<Begun> {
         let start_ns = self.start_ns.load(Ordering::Acquire);
-        (start_ns > 0).then(|| Begun { start_ns, wait_ns: self.wait_ns.load(Ordering::Relaxed) })
+        (start_ns > 0).then(|| Begun { claim_ns: self.claim_ns.load(Ordering::Relaxed), start_ns })
     }
 
     /// Notes that no event is left for this slot.

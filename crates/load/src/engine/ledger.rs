@@ -10,11 +10,11 @@ use record::event::{EventRow, Fate};
 use crate::connection::{Failure, FailureClass, Laps};
 use crate::engine::Engine;
 use crate::engine::connection_slot::Gone;
-use crate::engine::stops::Stops;
 use crate::measure::client::{self, Usage};
 use crate::measure::counting::{By, Counting, PhasePosition};
 use crate::measure::latency::{Recorder, Writer};
 use crate::measure::outage::Failed;
+use crate::measure::waits::Waits;
 use crate::schedule::pace::Scratch;
 use crate::schedule::taken::Taken;
 
@@ -25,6 +25,10 @@ pub(crate) struct Ledger {
     scratch: Scratch,
     /// The part of the last event's response that the generator caused, by connection slot.
     raised_ns: Vec<u64>,
+    /// The thread's waits for a CPU, in an open loop.
+    waits: Waits,
+    /// Its account when the event in flight started, by connection slot.
+    waited_ns: Vec<u64>,
     has_begun: bool,
     /// CPU time when the first event of the measured phase was taken.
     usage_before: Option<Usage>,
@@ -72,9 +76,30 @@ impl Started {
 
 impl Ledger {
     pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
-        let raised_ns = vec![0; engine.connection_slots.len()];
-        let scratch = Scratch::default();
-        Self { engine, writer, scratch, raised_ns, has_begun: false, usage_before: None, usage_after: None }
+        let of_each = vec![0; engine.connection_slots.len()];
+        Self {
+            engine,
+            writer,
+            scratch: Scratch::default(),
+            raised_ns: of_each.clone(),
+            waits: Waits::default(),
+            waited_ns: of_each,
+            has_begun: false,
+            usage_before: None,
+            usage_after: None,
+        }
+    }
+
+    /// Counts the thread's waits for a CPU from now on, if the loop is open. In a closed loop they are part
+    /// of the measurement: its workers always want the CPU, and on the server's machine they share it.
+    pub(crate) fn count_waits(&mut self, waits: impl FnOnce(u64) -> Waits) {
+        if self.is_open() {
+            self.waits = waits(self.engine.clock.now_ns());
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.engine.counting().by == By::Due
     }
 
     /// Takes the next event of an open loop into `connection_slot`; `None` if none is left or the books are
@@ -164,26 +189,41 @@ impl Ledger {
         }
         let caused_ns = event.wait_ns().min(self.raised_ns[connection_slot]);
         self.raised_ns[connection_slot] = event.lateness_ns() + caused_ns;
-        self.engine.connection_slots[connection_slot].begin(event.wait_ns(), event.start_ns);
+        self.waited_ns[connection_slot] = self.waits.begin(event.start_ns, event.lateness_ns());
+        self.engine.connection_slots[connection_slot].begin(event.claim_ns, event.start_ns);
+    }
+
+    /// Adds the generator's part of an event's service to its part of the response, and returns it: the time
+    /// for which the generator was stopped, or the thread waited for a CPU.
+    ///
+    /// The next event in the slot waits for this one, so its wait has that part too.
+    fn note_delay(&mut self, connection_slot: usize, event: &Started, end_ns: u64) -> u64 {
+        let stops = &self.engine.stops;
+        let begun = self.waited_ns[connection_slot];
+        let waited_ns = self.waits.within(begun, event.start_ns, end_ns);
+        // A stop before the start is lateness, or part of the wait for the event before.
+        let stopped_in_all_ns = stops.within_ns(event.taken.due_ns.min(event.start_ns), end_ns);
+        let stopped_ns = if stopped_in_all_ns > 0 { stops.within_ns(event.start_ns, end_ns) } else { 0 };
+        let delay_ns = (stopped_ns + waited_ns).min(end_ns.saturating_sub(event.start_ns));
+        let raised_ns = &mut self.raised_ns[connection_slot];
+        *raised_ns = (*raised_ns + delay_ns).max(stopped_in_all_ns);
+        delay_ns
     }
 
     /// Records that the event in `connection_slot` succeeded at `end_ns`; its operations and outcome are in
     /// `laps`.
     pub(crate) fn done(&mut self, connection_slot: usize, event: &Started, end_ns: u64, laps: &Laps) {
+        let Started { taken, start_ns, .. } = *event;
+        self.engine.stops.note_event(start_ns);
+        let delay_ns = self.note_delay(connection_slot, event, end_ns);
         let engine = &*self.engine;
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
-        let Started { taken, start_ns, .. } = *event;
         let host = engine.host_of(connection_slot);
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
         let is_open = counting.by == By::Due;
-        let raised_ns = &mut self.raised_ns[connection_slot];
-        engine.stops.note_event(start_ns);
-        if is_open {
-            note_stops(&engine.stops, event, end_ns, raised_ns);
-        }
-        let server_ns = response_ns.saturating_sub(*raised_ns);
+        let server_ns = response_ns.saturating_sub(self.raised_ns[connection_slot]);
         let place = counting.place(&taken, end_ns);
         match place {
             PhasePosition::Before { .. } | PhasePosition::After => {
@@ -203,6 +243,7 @@ impl Ledger {
             PhasePosition::CarriedOut => {
                 recorder.event_counts.note_cut(&counting, start_ns, end_ns);
                 note_begun_late(recorder, event, end_ns, is_open.then_some(server_ns));
+                recorder.note_service(service_ns, delay_ns);
                 for (operation, took_ns) in laps.taken() {
                     recorder.late.operations[*operation].record(*took_ns);
                 }
@@ -219,6 +260,7 @@ impl Ledger {
                 recorder.note_done(host);
                 recorder.event_counts.found_no_worker += u64::from(event.found_no_worker);
                 recorder.service.record(service_ns);
+                recorder.note_service(service_ns, delay_ns);
                 if is_open {
                     recorder.response.record(response_ns);
                     recorder.wait.record(event.wait_ns());
@@ -242,26 +284,26 @@ impl Ledger {
 
     /// Records that the event in `connection_slot` was given up after `failure`, at `end_ns`.
     pub(crate) fn failed(&mut self, connection_slot: usize, event: &Started, end_ns: u64, failure: &Failure) {
+        let delay_ns = self.note_delay(connection_slot, event, end_ns);
         let engine = &*self.engine;
         let host = engine.host_of(connection_slot);
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
         let is_open = counting.by == By::Due;
-        let raised_ns = &mut self.raised_ns[connection_slot];
-        if is_open {
-            note_stops(&engine.stops, event, end_ns, raised_ns);
-        }
-        let server_ns = is_open.then(|| (end_ns - event.taken.due_ns).saturating_sub(*raised_ns));
+        let service_ns = end_ns.saturating_sub(event.start_ns);
+        let raised_ns = self.raised_ns[connection_slot];
+        let server_ns = is_open.then(|| (end_ns - event.taken.due_ns).saturating_sub(raised_ns));
         let place = counting.place(&event.taken, end_ns);
         match place {
             PhasePosition::Before { .. } | PhasePosition::After => note_uncounted(recorder, place, None),
             PhasePosition::Cut => return,
             PhasePosition::CarriedOut => {
                 note_begun_late(recorder, event, end_ns, server_ns);
+                recorder.note_service(service_ns, delay_ns);
                 recorder.event_counts.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
                 match failure.operation {
-                    Some(operation) => recorder.late.operations[operation].record(end_ns - event.start_ns),
+                    Some(operation) => recorder.late.operations[operation].record(service_ns),
                     // It may have been in any.
                     None => recorder.event_counts.failed_late += 1,
                 }
@@ -280,10 +322,11 @@ impl Ledger {
                         note_begun_late(recorder, event, end_ns, server_ns);
                         recorder.at_least.record(end_ns - event.taken.due_ns);
                     } else {
-                        recorder.at_least.record(end_ns - event.start_ns);
+                        recorder.at_least.record(service_ns);
                     }
+                    recorder.note_service(service_ns, delay_ns);
                     if let Some(operation) = failure.operation {
-                        recorder.late.operations[operation].record(end_ns - event.start_ns);
+                        recorder.late.operations[operation].record(service_ns);
                     }
                 }
             }
@@ -340,7 +383,7 @@ impl Ledger {
             None => self.note_connection(connection_slot, failure, at_ns),
         }
         let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
-        self.engine.outages_of(connection_slot).failed(Failed::Lost { made_ns, has_answered, at_ns, due_ns });
+        self.note_outage(connection_slot, Failed::Lost { made_ns, has_answered, at_ns, due_ns });
     }
 
     /// Counts a failure of a connection without an event in flight.
@@ -396,7 +439,13 @@ impl Ledger {
     ) {
         self.note_connection(connection_slot, failure, now_ns);
         self.engine.connection_slots[connection_slot].refused();
-        self.engine.outages_of(connection_slot).failed(Failed::Refused { began_ns, at_ns: now_ns });
+        self.note_outage(connection_slot, Failed::Refused { began_ns, at_ns: now_ns });
+    }
+
+    fn note_outage(&self, connection_slot: usize, failed: Failed) {
+        let outages = self.engine.outages_of(connection_slot);
+        outages.failed(failed);
+        outages.shorten(&self.engine.counting());
     }
 }
 
@@ -409,18 +458,6 @@ fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
         end_ns: NonZeroU64::new(now_ns),
         operation: None,
         fate: Fate::Skipped,
-    }
-}
-
-/// Adds the time for which the generator was stopped during an event to its part of the event's response.
-///
-/// The next event in the slot waits for this one, so its wait has that part too.
-fn note_stops(stops: &Stops, event: &Started, end_ns: u64, raised_ns: &mut u64) {
-    let in_all_ns = stops.within_ns(event.taken.due_ns, end_ns);
-    if in_all_ns > 0 {
-        // A stop before the start is lateness, or part of the wait for the event before.
-        let in_service_ns = stops.within_ns(event.start_ns, end_ns);
-        *raised_ns = (*raised_ns + in_service_ns).max(in_all_ns);
     }
 }
 

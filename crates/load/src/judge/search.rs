@@ -428,7 +428,8 @@ fn first_by_chance(kept: usize, broken: usize) -> f64 {
 ///
 /// A run that broke the promise is not evidence about the target if the generator limited it: its worker was
 /// hardly ever off its CPU, or it was late (overall, or at a percentile that breaks the promise) while
-/// neither the service time nor the wait for a worker breaks the promise by itself. If the run fell behind,
+/// neither the service time, unless the generator made that too, nor the wait for a worker breaks the promise
+/// by itself. If the run fell behind,
 /// every event waits; then the generator is the cause if its connections were hardly in service, and the
 /// events that they served keep the promise.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
@@ -463,15 +464,18 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let was_late =
         fails("lateness") || fails("client-starvation") || promise.0.iter().filter(broke).any(is_made);
     let service = record.service.merged();
+    let is_service_made = |c: &Clause| is_named(&record.service_generator_made, c.statistic);
+    let service_holds =
+        promise.0.iter().all(|c| value(c, &service).is_some_and(|ns| ns < limit_ns(c)) || is_service_made(c));
     let would_hold = if behind {
         // Without any request nothing is known of the target; after one, the unfinished part counts against
         // it.
-        was_idle(record) && (service.is_empty() || holds(&service))
+        was_idle(record) && (service.is_empty() || service_holds)
     } else {
         // A late event makes the next one wait: that wait is not the target's if the generator caused the
         // percentile.
         let is_wait_made = promise.0.iter().filter(broke).all(is_made);
-        holds(&service) && (is_wait_made || record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged())))
+        service_holds && (is_wait_made || record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged())))
     };
     // A worker that waits for a CPU to the end of the phase has begun no event that is late, and the kernel
     // counts its wait only when it ends. The only signs are connections that were free, and events served
@@ -522,11 +526,16 @@ fn was_idle(record: &LoadRecord) -> bool {
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
 }
 
+/// Whether a summary names the statistic among values that the generator made.
+fn is_named(made: &[&str], statistic: Statistic) -> bool {
+    let summary_name = statistic.to_string().replace('.', "_");
+    made.contains(&summary_name.as_str())
+}
+
 /// Whether the generator caused more than half of the statistic, which a summary need not have.
 fn is_made(record: &LoadRecord, response: &Histogram, statistic: Statistic) -> bool {
-    let summary_name = statistic.to_string().replace('.', "_");
     let server_ns = || value_ns(record.server_part.as_ref().ok()?, statistic);
-    record.generator_made.contains(&summary_name.as_str())
+    is_named(&record.generator_made, statistic)
         || value_ns(response, statistic)
             .zip(server_ns())
             .is_some_and(|(of, part)| is_generator_made(of, part))

@@ -2,6 +2,7 @@
 //!
 //! Steadiness is not checked here: that needs the whole series and belongs to the analysis.
 
+pub(crate) mod delayed;
 mod findings;
 mod kept_up;
 pub(crate) mod lateness;
@@ -22,6 +23,11 @@ const STARVED_MAX: f64 = 0.05;
 const PREEMPTIONS_PER_S_MAX: f64 = 100.0;
 /// Maximum share of the phase that a worker may have been on a CPU.
 const CLIENT_CPU_MAX: f64 = 0.8;
+/// Share of their CPUs' time from which on the workers of a closed loop use more than a server on these CPUs
+/// can.
+const CLIENT_SHARE_SHOWN: f64 = 0.5;
+/// Share of the CPUs' time that is idle on CPUs with time to spare.
+const IDLE_MIN: f64 = 0.05;
 /// Maximum relative deviation of the mix from the settings.
 const MIX_MAX: f64 = 0.02;
 /// Standard deviations that chance may add to the deviation of an operation's share.
@@ -78,6 +84,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let is_judged = findings.rate_per_s.is_some() || findings.waits_for_server;
     if is_judged && findings.settings.client.spin.is_zero() {
         checks.extend(client_cpu(findings));
+        checks.extend(client_share(findings));
     }
     if findings.settings.pace.as_open().is_none() {
         checks.push(if findings.settings.events_max.is_some() {
@@ -93,7 +100,10 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let is_behind = missing.is_some();
     checks.extend(away(findings, is_behind));
     checks.extend(hosts(findings.hosts));
-    checks.extend(paused(findings, missing));
+    checks.extend(paused(findings, missing).filter(|check| !check.ok || findings.delayed.is_none()));
+    if checks.iter().all(|check| check.name != "client-paused") {
+        checks.extend(findings.delayed.clone());
+    }
     checks.extend(little(findings));
     if findings.service_count > 0 {
         checks.extend(mix(findings));
@@ -421,8 +431,24 @@ fn reconnects(f: &Findings<'_>) -> Option<Check> {
 }
 
 /// Uses the kernel's account, not ours: a worker that is hardly ever off its CPU is the bottleneck itself.
+///
+/// In a closed loop, more threads make none of them busy: then all of them together may use at most the same
+/// share of all CPUs that they may use.
 fn client_cpu(f: &Findings<'_>) -> Option<Check> {
     let ratio = f.busiest_ratio?;
+    let is_closed_loop = f.rate_per_s.is_none();
+    if let Some(share) =
+        f.share.filter(|share| is_closed_loop && share.used_ratio > CLIENT_CPU_MAX.max(ratio))
+    {
+        let text = format!(
+            "the workers used {} of the time of the {} that they may use, {} allowed; the generator limits the load: \
+             give it more CPUs, or fewer connections",
+            percent(share.used_ratio),
+            plural(share.cpus.into(), "CPU"),
+            percent(CLIENT_CPU_MAX)
+        );
+        return Some(at_most("client-cpu", share.used_ratio, CLIENT_CPU_MAX, text));
+    }
     let mut text = format!(
         "the busiest worker was on a CPU {} of the time, {} allowed",
         percent(ratio),
@@ -432,6 +458,22 @@ fn client_cpu(f: &Findings<'_>) -> Option<Check> {
         text.push_str("; the generator limits the load: use more --threads to give it more CPUs");
     }
     Some(at_most("client-cpu", ratio, CLIENT_CPU_MAX, text))
+}
+
+/// A closed loop on CPUs without idle time shares them with the server, if the server runs there. If the
+/// workers use more than half of them, the rate says more of the generator than of the server. Whether it
+/// does is not known here: it is listed, and not judged.
+fn client_share(f: &Findings<'_>) -> Option<Check> {
+    let share = f.share.filter(|share| f.rate_per_s.is_none() && share.idle_ratio < IDLE_MIN)?;
+    let is_shown = share.used_ratio > CLIENT_SHARE_SHOWN && share.used_ratio <= CLIENT_CPU_MAX;
+    let text = format!(
+        "the workers used {} of the time of the {} that they may use, which were idle for {}: if the server runs on \
+         them too, the rate is the generator's more than the server's",
+        percent(share.used_ratio),
+        plural(share.cpus.into(), "CPU"),
+        percent(share.idle_ratio)
+    );
+    is_shown.then(|| Check::not_judged("client-share", share.used_ratio, CLIENT_SHARE_SHOWN, &text))
 }
 
 /// Little's law: the number of events in the system, counted at random moments, against the published rate

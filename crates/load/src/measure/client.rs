@@ -40,11 +40,13 @@ impl Usage {
     }
 }
 
-/// Raises the limit of open files for `connections` connections; the error says what to do.
+/// Raises the limit of open files for `connections` connections by `threads` threads; the error says what to
+/// do.
 ///
 /// A process may raise its soft limit up to the hard limit.
-pub(crate) fn may_open(connections: u32) -> Result<(), String> {
-    let needed = u64::from(connections) + OTHER_FILES;
+pub(crate) fn may_open(connections: u32, threads: u32) -> Result<(), String> {
+    // Each thread reads its account of waits.
+    let needed = u64::from(connections) + u64::from(threads) + OTHER_FILES;
     let limits = getrlimit(Resource::RLIMIT_NOFILE)
         .map_err(|e| format!("cannot read the limit of open files: {e}"))?;
     let (soft, hard) = limits;
@@ -90,6 +92,18 @@ pub(crate) struct RunQueueWaits {
     pub(crate) until_ns: u64,
     /// One for each worker; `None` if the kernel does not count it.
     pub(crate) of_each: Vec<Option<Scheduled>>,
+    /// The CPUs that they share; `None` if the kernel does not report their idle time.
+    pub(crate) cpus: Option<AllowedCpus>,
+}
+
+/// The workers' part of the CPUs on which they may run, over a phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CpuShare {
+    pub(crate) cpus: u32,
+    /// Share of the CPUs' time that the workers used.
+    pub(crate) used_ratio: f64,
+    /// Share of it in which the CPUs were idle.
+    pub(crate) idle_ratio: f64,
 }
 
 /// The kernel's account of one thread.
@@ -108,13 +122,28 @@ impl RunQueueWaits {
     /// Reads all accounts now.
     ///
     /// - `threads`: each worker's thread, and its account if it has ended.
+    /// - `bound`: the CPUs that they are bound to.
     pub(crate) fn read<'a>(
         threads: impl Iterator<Item = (i32, &'a OnceLock<Option<Scheduled>>)>,
+        bound: Option<&[u32]>,
         clock: &dyn Clock,
     ) -> Self {
         let from_ns = clock.now_ns();
         let of_each = threads.map(|(thread, at_its_end)| account(at_its_end, || scheduled(thread))).collect();
-        Self { from_ns, until_ns: clock.now_ns(), of_each }
+        let until_ns = clock.now_ns();
+        Self { from_ns, until_ns, of_each, cpus: allowed_cpus(bound) }
+    }
+
+    /// The workers' part of their CPUs since `before` was read; `None` if an account is unknown.
+    pub(crate) fn share_since(&self, before: &Self) -> Option<CpuShare> {
+        let (cpus, cpus_before) = (self.cpus?, before.cpus?);
+        let used_s = self.on_cpu_since(before)?.iter().sum::<u64>() as f64 / 1e9;
+        let all_s = self.between_s(before) * f64::from(cpus.count);
+        (all_s > 0.0).then(|| CpuShare {
+            cpus: cpus.count,
+            used_ratio: used_s / all_s,
+            idle_ratio: (cpus.idle_s - cpus_before.idle_s).max(0.0) / all_s,
+        })
     }
 
     /// Time that each worker waited for a CPU since `before` was read; `None` if any account is unknown. A
@@ -176,23 +205,44 @@ impl OwnAccount {
     }
 }
 
+/// The CPUs on which the workers may run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AllowedCpus {
+    pub(crate) count: u32,
+    /// Their idle time since the machine started.
+    pub(crate) idle_s: f64,
+}
+
 /// Idle time of all CPUs on which this process may run; `None` if the kernel does not report it.
+pub(crate) fn idle_s() -> Option<f64> {
+    allowed_cpus(None).map(|cpus| cpus.idle_s)
+}
+
+/// The CPUs on which the workers may run; `None` if the kernel does not report their idle time.
+///
+/// - `bound`: those that they are bound to; `None`: all on which this process may run.
 ///
 /// # Source
 ///
 /// `/proc/stat`, fields 4 and 5 of each CPU, in ticks: proc(5).
-pub(crate) fn idle_s() -> Option<f64> {
+pub(crate) fn allowed_cpus(bound: Option<&[u32]>) -> Option<AllowedCpus> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let may_use = |cpu: usize| match bound {
+        Some(cpus) => cpus.iter().any(|of| *of as usize == cpu),
+        None => allowed.is_set(cpu).unwrap_or(false),
+    };
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok()?? as f64;
     let text = fs::read_to_string("/proc/stat").ok()?;
     let idle_ticks = |line: &str| {
         let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
         let cpu: usize = fields.next()?.parse().ok()?;
-        let is_ours = line.starts_with(&format!("cpu{cpu}")) && allowed.is_set(cpu).unwrap_or(false);
+        let is_ours = line.starts_with(&format!("cpu{cpu}")) && may_use(cpu);
         let ticks: u64 = fields.skip(3).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
         is_ours.then_some(ticks)
     };
-    Some(text.lines().filter_map(idle_ticks).sum::<u64>() as f64 / ticks_per_s)
+    let of_each = text.lines().filter_map(idle_ticks);
+    let (count, ticks) = of_each.fold((0, 0), |(count, all), ticks| (count + 1, all + ticks));
+    (count > 0).then(|| AllowedCpus { count, idle_s: ticks as f64 / ticks_per_s })
 }
 
 #[cfg(test)]
@@ -211,6 +261,23 @@ mod tests {
         assert_eq!(after.since(&before), Some(vec![500_000_000, 200_000_000]));
         assert_eq!(after.on_cpu_since(&before), Some(vec![1_000_000_000, 400_000_000]));
         assert_eq!(waits(&[Some(1_500_000_000), None]).since(&before), None);
+    }
+
+    #[test]
+    fn all_workers_share_their_cpus() {
+        let at = |ns: u64, idle_s: f64| RunQueueWaits {
+            from_ns: 2 * ns,
+            until_ns: 2 * ns,
+            of_each: vec![Some(Scheduled { on_cpu_ns: ns, waited_ns: 0 }); 3],
+            cpus: Some(AllowedCpus { count: 2, idle_s }),
+        };
+        let share = at(5_000_000_000, 8.0).share_since(&at(3_000_000_000, 7.0));
+        assert_eq!(share, Some(CpuShare { cpus: 2, used_ratio: 0.75, idle_ratio: 0.125 }));
+        let unknown = RunQueueWaits { cpus: None, ..at(5_000_000_000, 8.0) };
+        assert_eq!(unknown.share_since(&at(3_000_000_000, 7.0)), None);
+        let (all, one) = (allowed_cpus(None).unwrap(), allowed_cpus(Some(&[0])).unwrap());
+        assert!(one.count == 1 && all.count >= 1 && one.idle_s >= 0.0);
+        assert_eq!(allowed_cpus(Some(&[])), None);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) struct Recorder {
     pub(crate) lateness: Tally,
     /// The response less the generator's part of it, event by event.
     pub(crate) server_part: Tally,
+    /// Service times of which the generator made more than half.
+    pub(crate) delayed: Tally,
     /// Lower bounds of the response of events that timed out; of their service in a closed loop.
     pub(crate) at_least: Tally,
     /// Latency, as progress shows it, of events that were due or began before the measured phase and ended in
@@ -69,6 +71,7 @@ impl Recorder {
             wait: Tally::new(),
             lateness: Tally::new(),
             server_part: Tally::new(),
+            delayed: Tally::new(),
             at_least: Tally::new(),
             carried_in: Tally::new(),
             failure: Tally::new(),
@@ -89,6 +92,13 @@ impl Recorder {
     /// - `count`: the number of hosts; 0 if there is one.
     pub(crate) fn of_hosts(self, count: usize) -> Self {
         Self { hosts: vec![OfHost::default(); count].into_boxed_slice(), ..self }
+    }
+
+    /// Notes whether the generator made more than half of a service time: `delay_ns` of it.
+    pub(crate) fn note_service(&mut self, service_ns: u64, delay_ns: u64) {
+        if 2 * delay_ns > service_ns {
+            self.delayed.record(service_ns);
+        }
     }
 
     /// Counts a successful event of the measured phase.

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::measure::counting::Counting;
+
 /// One outage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_field_names, reason = "units end the name")]
@@ -94,11 +96,26 @@ impl Failed {
     }
 }
 
-/// All outages of a run. Workers write to it only when a connection fails, and once when one succeeds again.
+/// Number of outages that the log lists: half of them the newest, half of them the longest of the others.
+const LISTED_MAX: usize = 1_000;
+
+/// The outages of a run. Workers write to it only when a connection fails, and once when one succeeds again.
+///
+/// A server that breaks every second event has thousands of outages a second: the log lists some of them, and
+/// counts the others.
 #[derive(Debug, Default)]
 pub(crate) struct OutageLog {
     open: AtomicBool,
     spans: Mutex<Vec<Span>>,
+    unlisted: Mutex<Unlisted>,
+}
+
+/// The outages of the measured phase that the log does not list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Unlisted {
+    pub(crate) count: u64,
+    /// Their time in the phase.
+    pub(crate) for_ns: u64,
 }
 
 impl OutageLog {
@@ -135,9 +152,37 @@ impl OutageLog {
     /// Whether there was an outage at any time from `from_ns` until `until_ns`.
     pub(crate) fn touches(&self, from_ns: u64, until_ns: u64) -> bool {
         let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        spans
-            .iter()
-            .any(|s| s.from_ns < until_ns && s.until_ns(until_ns).is_none_or(|end_ns| end_ns > from_ns))
+        // They are in order: one that ended before has only earlier ones before it.
+        let newest = spans.iter().rev();
+        let mut recent = newest.take_while(|s| s.until_ns(until_ns).is_none_or(|end_ns| end_ns > from_ns));
+        recent.any(|s| s.from_ns < until_ns)
+    }
+
+    /// Counts the shorter of the older outages instead of listing them, if there are many.
+    pub(crate) fn shorten(&self, phase: &Counting) {
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        if spans.len() < 2 * LISTED_MAX {
+            return;
+        }
+        let older = spans.len() - LISTED_MAX / 2;
+        let newest = spans.split_off(older);
+        // All but the newest have ended.
+        let ended_ns = |span: &Span| span.until_ns.unwrap_or(span.from_ns);
+        spans.sort_by_key(|span| std::cmp::Reverse(ended_ns(span).saturating_sub(span.from_ns)));
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        for span in spans.drain(LISTED_MAX / 2..) {
+            let for_ns = phase.inside_ns(span.from_ns, ended_ns(&span));
+            unlisted.count += u64::from(for_ns > 0);
+            unlisted.for_ns += for_ns;
+        }
+        spans.sort_by_key(|span| span.from_ns);
+        spans.extend(newest);
+        spans.shrink_to(2 * LISTED_MAX);
+    }
+
+    /// The outages of the measured phase that are not in [`Self::spans`].
+    pub(crate) fn unlisted(&self) -> Unlisted {
+        *self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that something that began at `began_ns` succeeded at `at_ns`.
@@ -152,7 +197,7 @@ impl OutageLog {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// All outages so far, oldest first.
+    /// The listed outages so far, oldest first.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -171,6 +216,7 @@ impl OutageLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::counting::By;
 
     /// A connection made at the very beginning, and lost at `at_ns`.
     fn lost(at_ns: u64, due_ns: Option<u64>) -> Failed {
@@ -256,6 +302,40 @@ mod tests {
         assert_eq!((span.from_ns, span.hit_before(0)), (100, 2));
         log.failed(lost(80, None));
         assert_eq!((log.spans()[0].from_ns, log.spans()[0].hit_before(0)), (80, 0));
+    }
+
+    #[test]
+    fn a_flood_of_outages_takes_bounded_memory_and_loses_none() {
+        let log = OutageLog::default();
+        let phase = Counting { from_ns: 100_000, until_ns: u64::MAX, by: By::Part };
+        // Each lasts 10 ns, and each thousandth 500 ns.
+        let count = 1_000_000;
+        let length_ns = |n: u64| if n.is_multiple_of(1_000) { 500 } else { 10 };
+        for n in 0..count {
+            let from_ns = 1_000 * n;
+            log.failed(Failed::Lost {
+                made_ns: from_ns,
+                has_answered: true,
+                at_ns: from_ns,
+                due_ns: Some(from_ns),
+            });
+            log.shorten(&phase);
+            log.succeeded(from_ns + 1, from_ns + length_ns(n));
+        }
+        let (spans, unlisted) = (log.spans(), log.unlisted());
+        assert!(spans.len() <= 2 * LISTED_MAX, "{}", spans.len());
+        assert!(spans.is_sorted_by_key(|span| span.from_ns));
+        let in_phase = spans.iter().filter(|span| span.from_ns >= 100_000);
+        let listed_ns: u64 = in_phase.clone().map(|span| span.until_ns.unwrap() - span.from_ns).sum();
+        let all_ns: u64 = (100..count).map(length_ns).sum();
+        assert_eq!(in_phase.count() as u64 + unlisted.count, count - 100);
+        assert_eq!(listed_ns + unlisted.for_ns, all_ns);
+        // The newest, and the longest.
+        assert_eq!(spans.last().map(|span| span.from_ns), Some(1_000 * (count - 1)));
+        let long = spans.iter().filter(|span| span.until_ns == Some(span.from_ns + 500)).count();
+        assert!(long >= LISTED_MAX / 2, "{long}");
+        assert!(log.touches(1_000 * (count - 1), u64::MAX) && !log.touches(1_000 * count, u64::MAX));
+        assert!(log.touches(1_000 * (count - 3), 1_000 * (count - 3) + 5));
     }
 
     #[test]

@@ -9,6 +9,8 @@
 mod support;
 
 mod closed_loops;
+mod event_log;
+mod hogs;
 mod sqlite;
 mod stops;
 

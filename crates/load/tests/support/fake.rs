@@ -1,6 +1,7 @@
 //! Servers that send what a test wants.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,15 +21,38 @@ trait Stream: Read + Write + Send {
 
 impl Stream for TcpStream {}
 
-impl Stream for StreamOwned<ServerConnection, TcpStream> {
+impl<S: Read + Write + Send> Stream for StreamOwned<ServerConnection, S> {
     fn say_end(&mut self) {
         self.conn.send_close_notify();
         let _ = self.flush();
     }
 }
 
+/// A socket of which some bytes were read before TLS began.
+struct Rest {
+    come: VecDeque<u8>,
+    socket: TcpStream,
+}
+
+impl Read for Rest {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if self.come.is_empty() { self.socket.read(room) } else { self.come.read(room) }
+    }
+}
+
+impl Write for Rest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
 /// One connection of a fake server.
 pub(crate) struct Peer {
+    socket: TcpStream,
     stream: Box<dyn Stream>,
     /// Number of connections made before it.
     pub(crate) number: usize,
@@ -63,6 +87,13 @@ impl Peer {
         self.stream.write_all(bytes).is_ok()
     }
 
+    /// Starts TLS on a connection without it.
+    pub(crate) fn secure(&mut self, shows: &Certificate) {
+        let come = VecDeque::from(std::mem::take(&mut self.come));
+        let rest = Rest { come, socket: self.socket.try_clone().unwrap() };
+        self.stream = Box::new(StreamOwned::new(ServerConnection::new(tls_by(shows, &[])).unwrap(), rest));
+    }
+
     /// Ends TLS as a server should before it closes the connection.
     pub(crate) fn close(&mut self) {
         self.stream.say_end();
@@ -88,13 +119,7 @@ pub(crate) fn serve_by(
     protocols: &[&[u8]],
     serve: impl Fn(&mut Peer) + Send + Sync + 'static,
 ) -> u16 {
-    let tls = shows.map(|shows| {
-        let chain = CertificateDer::pem_file_iter(&shows.certificate).unwrap().map(Result::unwrap).collect();
-        let key = PrivateKeyDer::from_pem_file(&shows.key).unwrap();
-        let mut tls = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
-        tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Arc::new(tls)
-    });
+    let tls = shows.map(|shows| tls_by(shows, protocols));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (serve, count) = (Arc::new(serve), Arc::new(AtomicUsize::new(0)));
@@ -105,13 +130,22 @@ pub(crate) fn serve_by(
             let tls = tls.clone();
             let body = move || {
                 let _ = stream.set_nodelay(true);
+                let socket = stream.try_clone().unwrap();
                 let stream = secured(stream, tls);
-                serve(&mut Peer { stream, number, come: Vec::new() });
+                serve(&mut Peer { socket, stream, number, come: Vec::new() });
             };
             thread::Builder::new().stack_size(256 << 10).spawn(body).unwrap();
         }
     });
     port
+}
+
+fn tls_by(shows: &Certificate, protocols: &[&[u8]]) -> Arc<ServerConfig> {
+    let chain = CertificateDer::pem_file_iter(&shows.certificate).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(&shows.key).unwrap();
+    let mut tls = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Arc::new(tls)
 }
 
 fn secured(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> Box<dyn Stream> {
@@ -159,10 +193,15 @@ pub(crate) fn mysql_packet(number: u8, payload: &[u8]) -> Vec<u8> {
 
 /// A MySQL greeting that asks for a proof by `plugin`; the nonce is the letters from a to t.
 pub(crate) fn mysql_greeting(plugin: &str) -> Vec<u8> {
+    mysql_greeting_with(plugin, 0)
+}
+
+/// Variant of [`mysql_greeting`] with more capabilities.
+pub(crate) fn mysql_greeting_with(plugin: &str, more: u32) -> Vec<u8> {
     let mut payload = b"\x0a8.0.36\0\x04\0\0\0abcdefgh\0".to_vec();
     // PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH and the capabilities that MySQL always has.
-    let capabilities =
-        (1u32 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 0b111 << 16 | 1 << 19 | 1 << 21).to_le_bytes();
+    let usual = 1u32 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 0b111 << 16 | 1 << 19 | 1 << 21;
+    let capabilities = (usual | more).to_le_bytes();
     payload.extend_from_slice(&capabilities[..2]);
     payload.extend_from_slice(&[45, 2, 0]);
     payload.extend_from_slice(&capabilities[2..]);

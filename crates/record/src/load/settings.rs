@@ -89,7 +89,7 @@ const ROWS_MAX: u64 = 2_147_483_647;
 const STATEMENTS_MAX: u64 = 100_000;
 const NONE: Option<&str> = None;
 
-/// Highest rate. A clock cannot be read faster, and all gaps of Poisson arrivals are drawn before the load.
+/// Highest rate. A clock cannot be read much faster.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
 
 /// Defines a constant for each row, and all of them in [`ALL`].

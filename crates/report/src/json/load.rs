@@ -58,7 +58,7 @@ pub fn load(
         .with("unfinished", counts.unfinished)
         .with("retries", counts.retries)
         .maybe("response_ns", record.response_summary().and_then(bounded))
-        .maybe("service_ns", bounded(record.service.summary()))
+        .maybe("service_ns", bounded(record.service_summary()))
         .maybe("wait_ns", censored(&record.wait))
         .maybe("lateness_ns", latency(&record.lateness))
         .maybe("failure_ns", distribution(&record.failure))
@@ -79,8 +79,14 @@ pub fn load(
     }
 }
 
-/// Hosts, agents and probe, if there are any.
+/// Unlisted outages, hosts, agents and probe, if there are any.
 fn parts(object: Object, record: &LoadRecord) -> Object {
+    let unlisted = record.unlisted_outages;
+    let object = if unlisted.count == 0 {
+        object
+    } else {
+        object.with("unlisted_outages", json!({"count": unlisted.count, "for_s": unlisted.for_s}))
+    };
     let object = if record.hosts.is_empty() {
         object
     } else {
@@ -261,7 +267,7 @@ fn of_probe(of: &OfProbe) -> Value {
         .with("skipped", record.counts.skipped)
         .with("unfinished", record.counts.unfinished)
         .maybe("response_ns", record.response_summary().and_then(bounded))
-        .maybe("service_ns", bounded(record.service.summary()))
+        .maybe("service_ns", bounded(record.service_summary()))
         .maybe("lateness_ns", record.lateness.as_ref().map_err(Clone::clone).and_then(distribution))
         .with("verdict", verdict(&record.verdict))
         .finish()

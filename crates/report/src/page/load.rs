@@ -205,7 +205,7 @@ fn claim(record: &LoadRecord) -> String {
         crate::json::offered_per_s(record).map_or(String::new(), |r| format!(" of {}/s offered", rate(r)));
     let (what, summary) = match record.response_summary() {
         Ok(summary) => ("response", summary),
-        Err(_) => ("service", record.service.summary()),
+        Err(_) => ("service", record.service_summary()),
     };
     let slow = match summary {
         Some(s) => {
@@ -291,7 +291,7 @@ fn events(record: &LoadRecord) -> Section {
 
 /// The longest outages, and a line for the rest.
 fn outages(record: &LoadRecord) -> Vec<String> {
-    let (shown, rest) = crate::text::longest_outages(&record.outages);
+    let (shown, rest) = crate::text::longest_outages(record);
     let line = |o: &Outage| {
         let end = if o.ended { "" } else { "; not over at the end" };
         let of = record.host_of(o).map_or_else(String::new, |host| format!(" of {host}"));
@@ -313,7 +313,7 @@ fn percentiles(record: &LoadRecord) -> (Kinds, Table) {
     let response = record.response.as_ref().ok();
     let kinds: Kinds = [
         ("response", response.map(|r| (r.merged(), record.response_summary().ok().flatten()))),
-        ("service", Some((record.service.merged(), record.service.summary()))),
+        ("service", Some((record.service.merged(), record.service_summary()))),
         ("wait", record.wait.as_ref().ok().map(|h| (h.merged(), h.summary()))),
         ("lateness", record.lateness.as_ref().ok().map(|h| (h.clone(), h.summary()))),
     ]

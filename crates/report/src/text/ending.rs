@@ -261,12 +261,12 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
                 if subject(s) == "the server" { "the server on another machine" } else { "an idle machine" };
             return Some(format!("{fewer}a lower --rate, or {place}"));
         }
-        "client-cpu" => "more --threads, or a lower --rate",
+        "client-cpu" if !check.text.contains("more CPUs") => "more --threads, or a lower --rate",
         "lateness" if s.pace.as_open().is_some_and(|open| open.fifo) => {
             "an idle machine; `bakeoff doctor` says what delays its timers"
         }
         "lateness" => "an idle machine, or --fifo; `bakeoff doctor` says what delays its timers",
-        "achieved-rate" => return Some(rate_mend(record, written)),
+        "achieved-rate" => return Some(rate_mend(check, record, written)),
         "events" if !check.text.contains("use more") => "more --events, or a longer --time",
         "phase-length" if !check.text.contains("use a") => "a --time longer than one event",
         "stuck" if check.text.contains("reconnecting") => {
@@ -285,8 +285,9 @@ fn mend(check: &Check, record: &LoadRecord, written: Written) -> Option<String> 
 }
 
 /// The rate that was achieved is an upper bound of the rate that this many connections can keep, unless
-/// outages or errors took the rest.
-fn rate_mend(record: &LoadRecord, written: Written) -> String {
+/// outages or errors took the rest. If a backlog of the warm-up raised it to the rate that failed, the bound
+/// is the rate that was kept: of the events that were due in the phase, those that count as done.
+fn rate_mend(check: &Check, record: &LoadRecord, written: Written) -> String {
     let lost = record.counts.planned.saturating_sub(record.counts.done);
     if record.counts.failed * 2 >= lost.max(1) {
         return "remove the cause of the errors above: these events failed".to_owned();
@@ -294,8 +295,14 @@ fn rate_mend(record: &LoadRecord, written: Written) -> String {
     if record.outages.iter().any(|outage| outage.from_s + outage.for_s > 0.0) {
         return "a server that stays up: it was away (see the outage above), and its log says why".to_owned();
     }
-    let below = if record.achieved_per_s > 0.0 {
-        format!("a --rate below {}", rate(record.achieved_per_s))
+    let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+    let bound_per_s = if record.achieved_per_s < offered_per_s {
+        record.achieved_per_s
+    } else {
+        check.found * offered_per_s
+    };
+    let below = if bound_per_s > 0.0 {
+        format!("a --rate below {}", rate(bound_per_s))
     } else {
         "a lower --rate".to_owned()
     };

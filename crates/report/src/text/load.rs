@@ -129,7 +129,7 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
     brief_events(out, record, style)?;
     for (label, latency, note) in [
         (" response", record.response_summary(), "(due to end)"),
-        (" service", Ok(record.service.summary()), "(start to end)"),
+        (" service", Ok(record.service_summary()), "(start to end)"),
     ] {
         let text = match latency {
             Ok(Some(summary)) => brief_latency(&summary, note),
@@ -138,7 +138,7 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
         };
         labelled(out, (label, None), &text, BRIEF, style)?;
     }
-    if !record.generator_made.is_empty() {
+    if is_marked(record) {
         labelled(out, ("", None), GENERATOR_MADE, BRIEF, style)?;
     }
     let outcomes: Vec<String> =
@@ -175,10 +175,17 @@ fn brief(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Sty
 /// Column of the text in the short form.
 const BRIEF: usize = 11;
 /// Explains the mark of percentiles that are not the target's.
-const GENERATOR_MADE: &str = "<= marks a response that is mostly the generator's own delay, or of which that part is unknown: the server's part \
+const GENERATOR_MADE: &str = "<= marks a latency that is mostly the generator's own delay, or of which that part is unknown: the server's part \
      is shorter. ~ marks one that unfinished events could raise as well.";
 /// Lateness of the generator that is counted event by event.
 const LATE_NS: u64 = 1_000_000;
+
+/// Whether a printed latency may have that mark.
+fn is_marked(record: &LoadRecord) -> bool {
+    !record.generator_made.is_empty()
+        || !record.service_generator_made.is_empty()
+        || record.operations.values().any(|operation| !operation.generator_made.is_empty())
+}
 
 fn brief_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let c = record.counts;
@@ -332,7 +339,7 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
 fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let kinds: [(&str, Maybe<Option<Summary>>, u8); 4] = [
         ("response", record.response_summary(), 0),
-        ("service", Ok(record.service.summary()), 0),
+        ("service", Ok(record.service_summary()), 0),
         ("wait", record.wait.as_ref().map(CensoredHistogram::summary).map_err(Clone::clone), 1),
         ("lateness", record.lateness.as_ref().map(Histogram::summary).map_err(Clone::clone), 1),
     ];
@@ -348,7 +355,7 @@ fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resu
         table.row(std::iter::once((on_paper(line), None)).chain(values).collect());
     }
     table.write(out, style)?;
-    if !record.generator_made.is_empty() {
+    if is_marked(record) {
         paragraph(out, GENERATOR_MADE, 0, style)?;
     }
     if let Err(missing) = &record.response {
@@ -443,7 +450,7 @@ fn troubles(
         let tint = if h.done == 0 || errors > 0 { Some(Tint::Bad) } else { None };
         labelled(out, (&left("host"), tint), &text, indent, style)?;
     }
-    let (shown, rest) = longest_outages(&record.outages);
+    let (shown, rest) = longest_outages(record);
     for o in shown {
         let end = if o.ended { "" } else { ", not over at the end" };
         let from = span(o.from_s);
@@ -462,8 +469,8 @@ fn troubles(
 const OUTAGES_SHOWN: usize = 5;
 
 /// The longest outages, in order of time, and the others in a sentence.
-pub(crate) fn longest_outages(outages: &[Outage]) -> (Vec<&Outage>, Option<String>) {
-    let mut longest_first: Vec<&Outage> = outages.iter().collect();
+pub(crate) fn longest_outages(record: &LoadRecord) -> (Vec<&Outage>, Option<String>) {
+    let mut longest_first: Vec<&Outage> = record.outages.iter().collect();
     longest_first.sort_by(|a, b| b.for_s.total_cmp(&a.for_s));
     let others = longest_first.split_off(longest_first.len().min(OUTAGES_SHOWN));
     let mut shown = longest_first;
@@ -471,8 +478,18 @@ pub(crate) fn longest_outages(outages: &[Outage]) -> (Vec<&Outage>, Option<Strin
     let rest = others.first().map(|longest| {
         let all_s: f64 = others.iter().map(|o| o.for_s).sum();
         let affected: u64 = others.iter().map(|o| o.affected).sum();
+        let unlisted = record.unlisted_outages;
+        let unlisted = if unlisted.count > 0 {
+            format!(
+                "; and {} shorter and older ones, {} together",
+                count(unlisted.count),
+                span(unlisted.for_s)
+            )
+        } else {
+            String::new()
+        };
         format!(
-            "{} more, none longer than {}, {} together, {} affected",
+            "{} more, none longer than {}, {} together, {} affected{unlisted}",
             count(others.len() as u64),
             span(longest.for_s),
             span(all_s),

@@ -86,7 +86,7 @@ fn result(header: &RunHeader, load: Option<&LoadRecord>) -> (String, Option<Tint
 /// p99 of the response; of a closed loop, of the service, with a mark.
 fn p99(load: &LoadRecord) -> String {
     let (summary, mark) =
-        load.response_summary().map_or_else(|_| (load.service.summary(), "*"), |summary| (summary, ""));
+        load.response_summary().map_or_else(|_| (load.service_summary(), "*"), |summary| (summary, ""));
     summary.map_or_else(|| "-".to_owned(), |summary| latency_cell(&summary, "p99") + mark)
 }
 

@@ -105,6 +105,7 @@ pub(super) fn findings<'a>(settings: &'a LoadSettings, counts: &'a Counts, per_s
         hung: 0,
         drained: 0,
         lateness: None,
+        delayed: None,
         in_system_mean_ns: None,
         in_system_spread_ratio: 0.0,
         service_spread_ratio: 0.0,
@@ -118,6 +119,7 @@ pub(super) fn findings<'a>(settings: &'a LoadSettings, counts: &'a Counts, per_s
         hosts: &[],
         preemptions: 0,
         busiest_ratio: Some(0.0),
+        share: None,
         operations: &[],
     }
 }

@@ -122,6 +122,11 @@ fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target
     // Late as often, but the server was slow by itself.
     record.service = [(200_000, 9_980), (24_100_000, 20)].into_iter().collect::<Histogram>().into();
     assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
+    // Its worker waited for a CPU after the answers.
+    let promise = Promise::parse("p99.9<5ms").unwrap();
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
+    record.service_generator_made = vec!["p99_9"];
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Unclear);
 }
 
 /// Kept, broken, limited by the generator: results of 100 tries of 5 s at 200/s, with p99<5ms, by one worker.

@@ -24,7 +24,7 @@ use crate::net::Endpoint;
 use crate::net::address::{ServerAddress, decoded};
 use crate::net::held;
 use crate::net::security::Security;
-use crate::workload::values::Data;
+use crate::workload::values::data_of;
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "redis",
@@ -129,7 +129,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     if settings.kv.commands.is_empty() {
         return Err(wrong("no command is given: add --command, or leave --workload out".to_owned()));
     }
-    let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?;
+    let data = settings.http.data.as_deref().map(data_of).transpose().map_err(wrong)?;
     let list = List::read(&settings.kv.commands, data).map_err(wrong)?;
     let bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
     held::allow(bytes_max);

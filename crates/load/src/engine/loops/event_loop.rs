@@ -61,7 +61,7 @@ const WAKE: u64 = u64::MAX;
 pub(crate) struct EventLoop {
     worker: usize,
     engine: Arc<Engine>,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     laps: Laps,
     ready: Ready,
     carriers: Vec<Carrier>,

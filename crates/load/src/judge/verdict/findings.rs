@@ -5,6 +5,7 @@ use record::missing::Maybe;
 use record::verdict::Check;
 
 use crate::connection::OperationShare;
+use crate::measure::client::CpuShare;
 use crate::measure::in_system::InSystem;
 use crate::measure::recount::Recount;
 
@@ -47,6 +48,9 @@ pub(crate) struct Findings<'a> {
     pub(crate) drained: u64,
     /// The check of the generator's lateness; `None` in a closed loop or with fewer than two events.
     pub(crate) lateness: Option<Check>,
+    /// The check of the service time's p99 in a closed loop, if it fails: the generator stood still for most
+    /// of it.
+    pub(crate) delayed: Option<Check>,
     /// The published mean of the response, or of the service in a closed loop; `None` if there is no such
     /// event.
     pub(crate) in_system_mean_ns: Option<f64>,
@@ -70,6 +74,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) preemptions: i64,
     /// Share of the phase that the busiest worker was on a CPU; `None` if the kernel does not report it.
     pub(crate) busiest_ratio: Option<f64>,
+    /// The workers' part of the CPUs on which they may run; `None` if it is unknown.
+    pub(crate) share: Option<CpuShare>,
     /// Counts of each of several hosts; empty if there is one.
     pub(crate) hosts: &'a [OfHost],
     /// Operations as planned, each with the number done.

@@ -12,7 +12,7 @@ use record::histogram::{Histogram, QUANTILES, is_generator_made};
 use record::verdict::Check;
 
 /// The quantile that is judged, if the sample is large enough.
-const JUDGED: f64 = 0.99;
+pub(super) const JUDGED: f64 = 0.99;
 /// Maximum allowed share of the generator's part in a response.
 const PART_MAX: f64 = 0.5;
 /// On `null:` the response is the generator's lateness; this much is the cost of sleeping on a good machine.

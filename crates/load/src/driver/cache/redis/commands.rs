@@ -102,7 +102,7 @@ impl List {
     /// # Errors
     ///
     /// The command that cannot be sent, and the reason.
-    pub(super) fn read(commands: &[CacheCommand], data: Option<Data>) -> Result<Self, String> {
+    pub(super) fn read(commands: &[CacheCommand], data: Option<Arc<Data>>) -> Result<Self, String> {
         let mut each: Vec<Command> = Vec::new();
         for CacheCommand { text, weight } in commands {
             let of_command = |problem: String| format!("command `{text}`: {problem}");
@@ -125,7 +125,7 @@ impl List {
                 return Err(of_command(why.to_owned()));
             }
             let name = free_name(&each, &first.to_ascii_lowercase());
-            let words = words.iter().map(|word| Template::read(word, Part::Body, data.as_ref()));
+            let words = words.iter().map(|word| Template::read(word, Part::Body, data.as_deref()));
             let words = words.collect::<Result<_, _>>().map_err(of_command)?;
             each.push(Command { name, weight: *weight, words });
         }
@@ -133,7 +133,7 @@ impl List {
         if weights == 0 {
             return Err("every command has a weight of 0: none would be sent".to_owned());
         }
-        Ok(Self { each: each.into(), weights, data: data.map(Arc::new) })
+        Ok(Self { each: each.into(), weights, data })
     }
 
     fn draw(&self, random: &mut Random) -> usize {

@@ -1,7 +1,7 @@
 //! Login to MySQL or MariaDB.
 //!
-//! Methods: `mysql_native_password`, `caching_sha2_password`, `client_ed25519` and, only over TLS or a socket
-//! of this machine, the cleartext password.
+//! Methods: `mysql_native_password`, `caching_sha2_password`, `client_ed25519` and, only over TLS that
+//! verifies the server or a socket of this machine, the cleartext password.
 //!
 //! # Source
 //!
@@ -55,8 +55,8 @@ pub(super) struct Credentials<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a str,
     pub(super) database: &'a str,
-    /// The connection cannot be read by others: a socket of this machine, in a place that no other user can
-    /// write to.
+    /// The connection cannot be read by others: TLS that verifies the server, or a socket of this machine, in
+    /// a place that no other user can write to.
     pub(super) is_private: bool,
 }
 
@@ -104,8 +104,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>, tls: Option<&Plan>)
     } else {
         write_head(capabilities, &greeting, &mut head);
     }
-    let is_private = who.is_private || tls.is_some();
-    let mut session = Session { wire, who, is_private, plugin: greeting.plugin, nonce: greeting.nonce };
+    let mut session = Session { wire, who, plugin: greeting.plugin, nonce: greeting.nonce };
     let proof = session.proof()?;
     head.extend_from_slice(who.user.as_bytes());
     head.push(0);
@@ -123,7 +122,6 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>, tls: Option<&Plan>)
 struct Session<'a> {
     wire: &'a mut Wire,
     who: &'a Credentials<'a>,
-    is_private: bool,
     plugin: String,
     nonce: Vec<u8>,
 }
@@ -171,10 +169,10 @@ impl Session<'_> {
 
     /// The password in cleartext.
     fn shown(&self) -> Result<Vec<u8>, Failure> {
-        if !self.is_private {
+        if !self.who.is_private {
             return Err(configuration(
                 "the server requests the password in cleartext, which an attacker on the network could read: \
-                 add ?tls=require to the target, or connect through the server's Unix socket, in a directory \
+                 add ?tls=verify-full to the target, or connect through the server's Unix socket, in a directory \
                  that no other user can write to",
             ));
         }

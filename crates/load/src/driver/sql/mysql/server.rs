@@ -72,7 +72,7 @@ pub(super) fn log_in(
         user: &place.user,
         password: place.password.as_deref().unwrap_or_default(),
         database: &place.database,
-        is_private: wire.is_private(peer),
+        is_private: place.security.verifies_server() || wire.is_private(peer),
     };
     let silent = |within| {
         let text = format!("{}: is this a MariaDB or MySQL server?", no_answer(within));

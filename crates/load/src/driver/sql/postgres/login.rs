@@ -155,8 +155,8 @@ fn authenticate(
         CLEARTEXT if !who.may_be_cleartext => {
             return Err(configuration(
                 "the server requests the password in cleartext, which an attacker could read on the network, \
-                 or with a fake socket in a world-writable directory: use scram-sha-256 for this user, or add \
-                 ?cleartext=1 to the target to send it anyway",
+                 or with a fake socket in a world-writable directory: use scram-sha-256 for this user, \
+                 verify the server with ?tls=verify-full, or add ?cleartext=1 to the target to send it anyway",
             ));
         }
         CLEARTEXT => frontend::password_message(password()?, &mut out),

@@ -83,8 +83,8 @@ impl PostgresTarget {
             _ => ServerAddress::Tcp(host, port),
         };
         let user = user.unwrap_or_else(|| "postgres".to_owned());
-        // TLS protects a cleartext password.
-        let may_be_cleartext = may_be_cleartext || security.is_on();
+        // Without a check of the server, TLS protects a cleartext password from a listener alone.
+        let may_be_cleartext = may_be_cleartext || security.verifies_server();
         Ok(Self { user, password, address, database, options, may_be_cleartext, security })
     }
 }
