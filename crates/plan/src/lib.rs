@@ -43,6 +43,7 @@ mod matrix;
 mod order;
 mod parsed;
 mod phases;
+mod places;
 mod plan;
 mod quoting;
 mod reader;

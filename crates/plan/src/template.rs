@@ -278,6 +278,12 @@ impl<T> Templated<T> {
         }
     }
 
+    /// Value for one cell of a plan that is being checked; `None` if it has no valid value there.
+    pub(crate) fn value_at(&self, levels: &Levels) -> Option<T> {
+        let is_filled = |name: &str| [SCRATCH, INSTANCE, BUILD].contains(&name) || levels.contains_key(name);
+        if self.template.names().all(is_filled) { self.resolve(levels, "/scratch").ok() } else { None }
+    }
+
     /// Value for one cell of a plan that passed `check`, which resolved every cell.
     pub(crate) fn of(&self, levels: &Levels, scratch: &str) -> T {
         let value = self.resolve(levels, scratch);

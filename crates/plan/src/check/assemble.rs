@@ -10,7 +10,7 @@ use crate::parsed::{
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
-use crate::server::{ClientCpus, EnvPlan, MemoryLayout, ServerPlan, cpu_list};
+use crate::server::{ClientCpus, EnvPlan, MemoryLayout, ServerPlan};
 use crate::sha256::sha256;
 use crate::slices::Slices;
 
@@ -120,10 +120,10 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         ready_timeout: parsed.ready_timeout?.value,
         stop: parsed.stop?.value,
         stop_timeout: parsed.stop_timeout?.value,
-        instances: parsed.instances?.value,
-        cpus: parsed.cpus.and_then(|cpus| cpus.value.iter().map(|list| cpu_list(list)).collect()),
-        mem: parsed.mem.and_then(|nodes| nodes.value.iter().map(|list| cpu_list(list)).collect()),
-        nice: parsed.nice?.value,
+        instances: parsed.instances?,
+        cpus: parsed.cpus,
+        mem: parsed.mem,
+        nice: parsed.nice?,
         memory: MemoryLayout {
             address_space: parsed.address_space?.value,
             huge_pages: parsed.huge_pages?.value,
@@ -131,7 +131,7 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         cpu_max: parsed.cpu_max.map(|cpus| cpus.value),
         memory_max: parsed.memory_max.map(|bytes| bytes.value),
         files: parsed.files.into_iter().map(|file| (file.name.value, file.text)).collect(),
-        scheduler: parsed.scheduler?.value,
+        scheduler: parsed.scheduler?,
         user: parsed.user.map(|user| user.value),
         inherit_env: parsed.inherit_env?.value,
         environment: general.into_iter().chain(particular).map(environment).collect(),
