@@ -11,11 +11,12 @@ use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 use toml::de::{DeTable, DeValue};
 
+use crate::admission::Otherwise;
 use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Mode, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate,
+    Mode, ParsedAdmission, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate,
     ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
     ParsedVariable,
 };
@@ -71,6 +72,10 @@ impl<'a> Reader<'a> {
             build: {
                 let section = self.child(&root, "build");
                 section.entries.is_some().then(|| self.build(section))
+            },
+            admission: {
+                let section = self.child(&root, "admission");
+                section.entries.is_some().then(|| self.admission(section))
             },
             load: {
                 let section = self.child(&root, "load");
@@ -171,6 +176,18 @@ impl<'a> Reader<'a> {
         let revision = self.template(s, "revision", text);
         let env = self.list(s, "env");
         ParsedBuild { source, revision, env, run: self.run(section) }
+    }
+
+    fn admission(&mut self, mut section: Section<'a>) -> ParsedAdmission {
+        let s = &mut section;
+        let admission = ParsedAdmission {
+            busy: self.take(s, "busy", percent),
+            free: self.take(s, "free", bytes),
+            wait: self.take(s, "wait", duration),
+            otherwise: self.take(s, "otherwise", Otherwise::read),
+        };
+        self.finish(s);
+        admission
     }
 
     fn load(&mut self, mut section: Section<'a>) -> LoadKeys {

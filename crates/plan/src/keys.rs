@@ -93,6 +93,13 @@ pub(crate) const TABLES: &[Table] = &[
         keys: design::BUILD,
     },
     Table {
+        path: "admission",
+        need: Need::Optional("each trial begins at once; a machine that is not quiet is a note"),
+        meaning: "conditions under which a trial begins: no more than `busy`, no swapping, no CPU slowed down by \
+             heat, and the governor of the first trial",
+        keys: design::ADMISSION,
+    },
+    Table {
         path: "load",
         need: Need::Required,
         meaning: "the load and its target; the keys are named like the options of `bakeoff load`",

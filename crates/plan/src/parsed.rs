@@ -6,6 +6,7 @@ use record::agents::OnLoss;
 use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 
+use crate::admission::Otherwise;
 use crate::error::Located;
 use crate::load::LoadKeys;
 use crate::matrix::Pattern;
@@ -170,6 +171,15 @@ pub(crate) struct ParsedFleet {
     pub(crate) probe: Option<Located<f64>>,
 }
 
+/// Conditions under which a trial begins, as written.
+#[derive(Debug)]
+pub(crate) struct ParsedAdmission {
+    pub(crate) busy: Option<Located<f64>>,
+    pub(crate) free: Option<Located<u64>>,
+    pub(crate) wait: Option<Located<Duration>>,
+    pub(crate) otherwise: Option<Located<Otherwise>>,
+}
+
 /// A plan as written.
 #[derive(Debug)]
 pub(crate) struct ParsedPlan {
@@ -178,6 +188,7 @@ pub(crate) struct ParsedPlan {
     pub(crate) factors: Vec<ParsedFactor>,
     pub(crate) design: ParsedDesign,
     pub(crate) build: Option<ParsedBuild>,
+    pub(crate) admission: Option<ParsedAdmission>,
     pub(crate) load: LoadKeys,
     pub(crate) client: Option<ParsedClient>,
     pub(crate) fleet: Option<ParsedFleet>,

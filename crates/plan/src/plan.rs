@@ -19,6 +19,7 @@ use record::target::Target;
 pub use self::builds::Build;
 pub use self::rates::RateToFind;
 pub use self::turns::TurnOrder;
+use crate::admission::Admission;
 use crate::error::{Position, ProblemKind};
 use crate::load::{LoadKeys, PhaseSettings};
 use crate::matrix::Limits;
@@ -45,6 +46,7 @@ pub struct Plan {
     pub(crate) slices: Option<Slices>,
     pub(crate) time_budget: Option<Duration>,
     pub(crate) build: Option<BuildPlan>,
+    pub(crate) admission: Option<Admission>,
     pub(crate) load: LoadKeys,
     pub(crate) fleet: Option<FleetSettings>,
     pub(crate) client: Option<ClientCpus>,
@@ -140,6 +142,11 @@ impl Plan {
     /// Time budget of the plan.
     pub fn time_budget(&self) -> Option<Duration> {
         self.time_budget
+    }
+
+    /// Conditions under which a trial begins; `None`: each begins at once.
+    pub fn admission(&self) -> Option<Admission> {
+        self.admission
     }
 
     /// Warm-up before each measured phase.
@@ -485,6 +492,7 @@ impl Plan {
         plan.warmup.min = plan.warmup.min.min(SHORT_WARMUP);
         plan.warmup.judge.clear();
         plan.cooldown = Duration::ZERO;
+        plan.admission = None;
         plan.judge.gates.clear();
         plan.shortened = true;
         plan.remarks.push(Note {

@@ -19,6 +19,7 @@ use record::turns::Turns;
 use record::verdict::{Check, Validity};
 use record::warm_up::WarmUp;
 
+use crate::admission::{self, Refused};
 use crate::conductor::{Conductor, marks};
 use crate::error::RunnerError;
 use crate::fingerprint;
@@ -61,7 +62,14 @@ pub(crate) fn conduct(
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
-    let changed = record_machine(conductor, trial, workspace);
+    let changed = match record_machine(conductor, trial, workspace) {
+        Ok(changed) => changed,
+        Err(Refused::Stopped) => return Ok(TrialEnd::Stopped),
+        Err(Refused::Failed(reason)) => {
+            conductor.end(trial, Step::TrialFailed { reason })?;
+            return Ok(TrialEnd::Over);
+        }
+    };
     let settings = settings(conductor, trial, workspace);
     settings.note(&mut conductor.environment);
     conductor.settings_at_first.get_or_insert_with(|| settings.clone());
@@ -230,22 +238,21 @@ fn verify(
     Ok(Some(checks))
 }
 
-/// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what
-/// changed since the first trial, as flags.
+/// Admits the trial, and records the state of the machine before it, and the programs of an `exec:` load.
+/// Returns conditions that do not hold, and what changed since the first trial, as flags.
 pub(crate) fn record_machine(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-) -> Vec<(&'static str, String)> {
+) -> Result<Vec<(&'static str, String)>, Refused> {
+    let unfit = admission::admit(conductor, trial, workspace.folder())?;
     let changed = fingerprint::refresh(&mut conductor.environment, &conductor.first);
-    if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
-        (conductor.on_event)(&Event::Note(&note));
-    }
     let target = conductor.plan.target(&trial.levels, workspace.folder());
     fingerprint::command(&target, &mut conductor.environment);
     let whole = conductor.plan.whole_factors();
     let replaced = conductor.programs.compare(&conductor.environment, &trial.levels, whole);
-    changed.map(|text| ("machine", text)).into_iter().chain(replaced.map(|text| ("program", text))).collect()
+    let flags = [("admission", unfit), ("machine", changed), ("program", replaced)];
+    Ok(flags.into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
 }
 
 /// Records what disturbed the measured phase, and tells the user.

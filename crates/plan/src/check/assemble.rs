@@ -3,10 +3,11 @@
 use record::agents::{FleetSettings, label};
 use record::bakeoff::{Factor, Judge};
 
+use crate::admission::Admission;
 use crate::matrix::{Limits, owners};
 use crate::parsed::{
-    ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
-    ParsedVariable,
+    ParsedAdmission, ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer,
+    ParsedValue, ParsedVariable,
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
@@ -44,6 +45,10 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
                 revision: build.revision,
                 env: build.env.map(|env| env.value).unwrap_or_default(),
             }),
+            None => None,
+        },
+        admission: match parsed.admission {
+            Some(admission) => Some(self::admission(&admission)?),
             None => None,
         },
         load: parsed.load.whole()?,
@@ -92,6 +97,15 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
         found: std::collections::BTreeMap::new(),
         built: std::collections::BTreeMap::new(),
         against_itself: None,
+    })
+}
+
+fn admission(parsed: &ParsedAdmission) -> Option<Admission> {
+    Some(Admission {
+        busy_ratio_max: parsed.busy.as_ref()?.value,
+        free_bytes_min: parsed.free.as_ref()?.value,
+        wait: parsed.wait.as_ref()?.value,
+        otherwise: parsed.otherwise.as_ref()?.value,
     })
 }
 
