@@ -124,8 +124,14 @@ pub(crate) fn conduct(
 
 /// Reads the server's effective settings.
 pub(crate) fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Settings {
-    let commands = conductor.plan.server_settings(&trial.levels, workspace.folder());
+    let of_instance = |number| conductor.plan.server_settings(&trial.levels, workspace.folder(), number);
+    let commands = of_instances(conductor, trial).map(of_instance).collect();
     server_settings::read(commands, workspace, &conductor.secrets, conductor.stop)
+}
+
+/// Numbers of the server's instances.
+fn of_instances(conductor: &Conductor<'_>, trial: &Trial) -> std::ops::RangeInclusive<u32> {
+    1..=conductor.plan.instances(&trial.levels)
 }
 
 /// Results of what precedes the measured phase.
@@ -223,7 +229,7 @@ fn verify(
     let first = conductor.settings_at_first.as_ref().unwrap_or(before);
     let mut checks: Vec<Check> = first.check([before, &after]).into_iter().collect();
     let of_instance = |number| conductor.plan.verify(&trial.levels, workspace.folder(), number);
-    let steps: Vec<plan::Step> = (1..=conductor.plan.instances()).filter_map(of_instance).collect();
+    let steps: Vec<plan::Step> = of_instances(conductor, trial).filter_map(of_instance).collect();
     if !steps.is_empty() {
         conductor.ledger.say_of_trial(trial, Step::TrialVerifying)?;
     }
@@ -279,8 +285,13 @@ pub(crate) fn death_of(
         return Some(format!("the server ended during the trial{}", server.last_words()));
     }
     let settings = conductor.plan.load_settings(trial, workspace.folder());
-    let lost = servers.first()?.lost(workspace, &Address::of_load(&settings))?;
-    Some(format!("after the trial, {lost}"))
+    // The addresses of the load are those of all instances; a load without any leaves each its own.
+    let of_load = Address::of_load(&settings);
+    let mut lost = servers.iter().enumerate().filter_map(|(at, server)| {
+        let addresses = if at == 0 { &of_load[..] } else { &[] };
+        server.lost(workspace, addresses)
+    });
+    Some(format!("after the trial, {}", lost.next()?))
 }
 
 /// Warms the server up until it is steady, if the plan says so.
@@ -455,10 +466,11 @@ fn stored_settings(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> L
     warm_up::shortened(LoadSettings { prepare: PreparePolicy::Never, ..stored }, &conductor.plan)
 }
 
-/// Returns the commands for the server's own numbers over time; none in a block without instruments.
-fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<plan::ServerValues> {
+/// Returns the commands for the numbers over time of each instance; none in a block without instruments.
+fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<Vec<plan::ServerValues>> {
     if conductor.beside.is_on() || conductor.plan.instruments().is_empty() {
-        return conductor.plan.server_values(&trial.levels, folder);
+        let of_instance = |number| conductor.plan.server_values(&trial.levels, folder, number);
+        return of_instances(conductor, trial).map(of_instance).collect();
     }
     Vec::new()
 }
