@@ -143,7 +143,9 @@ impl Template {
                     let level = levels.get(name).map_or("", String::as_str);
                     let shown = level.escape_debug();
                     let variable = name.replace('-', "_");
-                    if language == Language::Plain || is_harmless(level) {
+                    // Options are what `|raw` is for: only their blanks mean something.
+                    let is_plain = if *is_raw { level.split(' ').all(is_harmless) } else { is_harmless(level) };
+                    if language == Language::Plain || is_plain {
                         continue;
                     }
                     cautions.push(if *is_raw {
@@ -375,6 +377,18 @@ mod tests {
         assert_eq!(filled("echo \"{arm}\"").unwrap(), "echo \"a; b\"");
         assert_eq!(filled("echo {arm|raw}").unwrap(), "echo a; b");
         assert_eq!(filled("echo `echo {arm}`"), Err(Unquotable { placeholder: "arm".into() }));
+    }
+
+    #[test]
+    fn options_pass_raw_without_a_caution_and_what_a_shell_interprets_does_not() {
+        let cautions = |text: &str, level: &str| {
+            let levels = Levels::from([("arm".into(), level.into())]);
+            Template::parse(text).unwrap().cautions(&levels, Language::Shell).len()
+        };
+        assert_eq!(cautions("{arm|raw} -c <x", "zstd -1 -T2"), 0);
+        assert_eq!(cautions("{arm|raw} -c <x", "zstd -1; id"), 1);
+        assert_eq!(cautions("{arm|raw} -c <x", "zstd $X"), 1);
+        assert_eq!(cautions("{arm} -c <x", "zstd -1"), 1, "it is one word there");
     }
 
     #[test]

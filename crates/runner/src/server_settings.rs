@@ -54,6 +54,8 @@ fn of_one(commands: Vec<ServerValues>, workspace: &Workspace, secrets: &Secrets,
     for value in commands {
         match server_values::read(&value, workspace, stop) {
             Ok(text) => {
+                // Its name is random: two series would seem to have different settings.
+                let text = text.replace(&*workspace.folder().to_string_lossy(), "{scratch}");
                 let of_command = of_text(&text, value.keep.as_deref());
                 if of_command.is_empty() {
                     let none = "it printed no setting to store".to_owned();

@@ -363,7 +363,7 @@ instances = 2"#;
 run  = "echo number {instance}; basename {scratch}"
 when = "interval"
 [values.settings]
-run  = "echo which {instance}; echo same 1"
+run  = "echo which {instance}; echo same 1; echo path {scratch}/there"
 when = "settings"
 "#;
     let (outcome, bakeoff, notes) = conduct(&plan_with(server, values));
@@ -382,4 +382,6 @@ when = "settings"
     let setting = |name: &str| run.environment.fact(&format!("server.setting.{name}"));
     assert_eq!((setting("which"), setting("instance-2.which")), (Some("1"), Some("2")));
     assert_eq!((setting("same"), setting("instance-2.same")), (Some("1"), None));
+    let paths = ["path", "instance-2.path"].map(setting);
+    assert_eq!(paths, [Some("{scratch}/1/there"), Some("{scratch}/2/there")]);
 }
