@@ -18,9 +18,9 @@ pub struct Admission {
 /// Fate of a trial for which the conditions do not hold in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
-    /// It is measured and flagged.
+    /// Measured and flagged.
     Flag,
-    /// It is repeated once at the end of its block, and then measured in any case.
+    /// Repeated once at the end of its block, and then measured in any case.
     Postpone,
 }
 

@@ -166,7 +166,7 @@ impl ServerPlan {
     /// - `scratch`: folder of the instance.
     pub(crate) fn of(&self, levels: &Levels, scratch: &Path, number: u32, instances: u32) -> ServerSpec {
         let (scratch, levels) = (text_of(scratch), &of_instance(levels, number));
-        let places = |all: &Option<Places>| Some(all.as_ref()?.of(levels, &scratch, number, instances));
+        let places = |all: Option<&Places>| Some(all?.of(levels, &scratch, number, instances));
         let applies = |e: &&EnvPlan| match &e.only {
             None => true,
             Some((factor, value)) => levels.get(factor) == Some(value),
@@ -179,8 +179,8 @@ impl ServerPlan {
             ready_timeout: self.ready_timeout,
             stop: self.stop,
             stop_timeout: self.stop_timeout,
-            cpus: places(&self.cpus),
-            mem: places(&self.mem),
+            cpus: places(self.cpus.as_ref()),
+            mem: places(self.mem.as_ref()),
             scheduler: self.scheduler.of(levels, &scratch),
             nice: self.nice.of(levels, &scratch),
             memory: self.memory,

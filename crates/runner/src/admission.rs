@@ -39,7 +39,7 @@ const GOVERNOR: &str = "cpu.governor";
 pub(crate) enum Refused {
     /// The user requested to stop.
     Stopped,
-    /// It has failed.
+    /// The trial has failed.
     Failed(String),
 }
 

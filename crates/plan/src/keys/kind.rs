@@ -69,7 +69,7 @@ pub(crate) enum Kind {
     Rate,
     /// Lists of numbers: one for each instance of the server, or a single one.
     Places {
-        /// What they number: CPUs, nodes.
+        /// Name of the numbered things: CPUs, nodes.
         of: &'static str,
     },
     /// A table, or a word that stands for one.
