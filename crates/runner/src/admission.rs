@@ -1,7 +1,7 @@
 //! Admission of a trial: whether the machine is fit just before it begins.
 //!
-//! A full disk fails the trial in any plan. The other conditions are those of `[admission]`: the trial waits for
-//! them, and is then measured with a flag, or postponed.
+//! A full disk fails the trial in any plan. The other conditions are those of `[admission]`: the trial waits
+//! for them, and is then measured with a flag, or postponed.
 
 use std::path::Path;
 use std::time::Duration;
