@@ -52,14 +52,18 @@ mod tests {
         let (wait, otherwise) = (Duration::from_secs(30), Otherwise::Flag);
         let default = Admission { busy_ratio_max: 0.05, free_bytes_min: 100 << 20, wait, otherwise };
         assert_eq!(plan("[admission]").unwrap().admission(), Some(default));
-        let written = plan("[admission]\nbusy = \"20%\"\nfree = \"2GiB\"\nwait = \"5m\"\notherwise = \"postpone\"");
+        let written =
+            plan("[admission]\nbusy = \"20%\"\nfree = \"2GiB\"\nwait = \"5m\"\notherwise = \"postpone\"");
         let (wait, otherwise) = (Duration::from_secs(300), Otherwise::Postpone);
         let expected = Admission { busy_ratio_max: 0.2, free_bytes_min: 2 << 30, wait, otherwise };
         assert_eq!(written.as_ref().unwrap().admission(), Some(expected));
         assert_eq!(written.unwrap().shortened().admission(), None);
         for (text, says) in [
             ("[admission]\nbusy = \"200%\"", "t.toml:8:8: `admission.busy`"),
-            ("[admission]\notherwise = \"skip\"", "t.toml:8:13: `admission.otherwise` is \"skip\", expected one of"),
+            (
+                "[admission]\notherwise = \"skip\"",
+                "t.toml:8:13: `admission.otherwise` is \"skip\", expected one of",
+            ),
             ("[admision]", "unknown key `admision` in the plan; did you mean `admission`?"),
         ] {
             let error = plan(text).unwrap_err();

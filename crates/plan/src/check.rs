@@ -192,8 +192,10 @@ impl Checker<'_> {
     /// Whether every placeholder names something that may vary at its position.
     fn placeholders(&mut self, parsed: &ParsedPlan, factors: &[Factor]) -> bool {
         let before = self.problems.len();
-        let asks_server = |value: &&ParsedValue| value.when.as_ref().is_some_and(|when| when.value != When::End);
-        let asking: Vec<String> = parsed.values.iter().filter(asks_server).map(|v| v.name.value.clone()).collect();
+        let asks_server =
+            |value: &&ParsedValue| value.when.as_ref().is_some_and(|when| when.value != When::End);
+        let asking: Vec<String> =
+            parsed.values.iter().filter(asks_server).map(|v| v.name.value.clone()).collect();
         for template in templates(parsed) {
             let key = template.path().to_owned();
             let has_instances = key == "load.target"
@@ -556,7 +558,8 @@ fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
     let mut all = parsed.load.templates();
     if let Some(server) = &parsed.server {
         all.extend([any(server.command.as_ref()), any(server.ready.as_ref())].into_iter().flatten());
-        let numbers = [any(server.instances.as_ref()), any(server.scheduler.as_ref()), any(server.nice.as_ref())];
+        let numbers =
+            [any(server.instances.as_ref()), any(server.scheduler.as_ref()), any(server.nice.as_ref())];
         all.extend(numbers.into_iter().flatten());
         let lists = server.cpus.iter().chain(&server.mem).flat_map(|places| &places.lists);
         all.extend(lists.map(|list| list as &dyn AnyTemplated));

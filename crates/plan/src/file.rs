@@ -16,8 +16,8 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Mode, ParsedAdmission, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate,
-    ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
+    Mode, ParsedAdmission, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet,
+    ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
     ParsedVariable,
 };
 use crate::phases::When;

@@ -79,7 +79,9 @@ mod tests {
         assert_eq!(all(&[0, 1, 4, 5], 4), [vec![0], vec![1], vec![4], vec![5]]);
         // Fewer places than instances: equal numbers of instances on each.
         assert_eq!(all(&[0, 1], 4), [vec![0], vec![0], vec![1], vec![1]]);
-        for (places, instances, is_fair) in [(4, 2, true), (2, 4, true), (3, 2, false), (2, 3, false), (1, 9, true)] {
+        for (places, instances, is_fair) in
+            [(4, 2, true), (2, 4, true), (3, 2, false), (2, 3, false), (1, 9, true)]
+        {
             assert_eq!(are_equal_parts(places, instances), is_fair, "{places} for {instances}");
         }
     }

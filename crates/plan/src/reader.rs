@@ -350,8 +350,20 @@ impl<'a> Reader<'a> {
         let mut known: Vec<&str> = section.declared.keys.iter().map(|k| k.name).collect();
         if section.path.is_empty() {
             known.extend([
-                "factors", "design", "build", "admission", "load", "fleet", "client", "server", "phases",
-                "observe", "values", "judge", "gate", "report",
+                "factors",
+                "design",
+                "build",
+                "admission",
+                "load",
+                "fleet",
+                "client",
+                "server",
+                "phases",
+                "observe",
+                "values",
+                "judge",
+                "gate",
+                "report",
             ]);
         }
         for (name, _) in section.entries.into_iter().flatten() {

@@ -144,7 +144,8 @@ impl Template {
                     let shown = level.escape_debug();
                     let variable = name.replace('-', "_");
                     // Options are what `|raw` is for: only their blanks mean something.
-                    let is_plain = if *is_raw { level.split(' ').all(is_harmless) } else { is_harmless(level) };
+                    let is_plain =
+                        if *is_raw { level.split(' ').all(is_harmless) } else { is_harmless(level) };
                     if language == Language::Plain || is_plain {
                         continue;
                     }

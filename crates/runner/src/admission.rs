@@ -110,8 +110,10 @@ fn look(conductor: &mut Conductor<'_>, scratch: &Path) -> Option<Unfit> {
         }
         return None;
     }
-    let swapped = swapped_bytes(&before, &after).map(|bytes| format!("the machine swapped {} MiB", bytes >> 20));
-    let heat = slowed_by_heat_times(&before, &after).map(|times| format!("heat slowed CPUs down {times} times"));
+    let swapped =
+        swapped_bytes(&before, &after).map(|bytes| format!("the machine swapped {} MiB", bytes >> 20));
+    let heat =
+        slowed_by_heat_times(&before, &after).map(|times| format!("heat slowed CPUs down {times} times"));
     let now = probes::environment::read(Path::new("/"));
     let governor = governor(&conductor.first, &now);
     let found: Vec<String> = [busy, swapped, heat, governor].into_iter().flatten().collect();

@@ -182,14 +182,23 @@ mod tests {
         let mut both = settings("max 151\nport 1\nextra 5\n");
         both.add(2, settings("max 151\nport 2\n"));
         let names: Vec<(&str, &str)> = both.known.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let expected = [("extra", "5"), ("instance-2.extra", "absent"), ("instance-2.port", "2"), ("max", "151"), ("port", "1")];
+        let expected = [
+            ("extra", "5"),
+            ("instance-2.extra", "absent"),
+            ("instance-2.port", "2"),
+            ("max", "151"),
+            ("port", "1"),
+        ];
         assert_eq!(names, expected);
         // A setting that changes in the second alone.
         let mut after = settings("max 151\nport 1\nextra 5\n");
         after.add(2, settings("max 20\nport 2\n"));
         let check = both.check([&both, &after]).unwrap();
         assert_eq!((check.ok, check.text.as_str()), (false, "instance-2.max changed from absent to 20"));
-        let failed = Settings { unknown: [("settings".to_owned(), "no answer".to_owned())].into(), ..Settings::default() };
+        let failed = Settings {
+            unknown: [("settings".to_owned(), "no answer".to_owned())].into(),
+            ..Settings::default()
+        };
         both.add(3, failed);
         assert!(!both.is_complete() && both.unknown.contains_key("instance-3.settings"));
     }

@@ -117,7 +117,12 @@ impl<'scope> Reader<'scope> {
     }
 }
 
-fn read_all(values: &[Vec<ServerValues>], ticked: &Receiver<()>, workspace: &Workspace, stop: &Stop) -> Found {
+fn read_all(
+    values: &[Vec<ServerValues>],
+    ticked: &Receiver<()>,
+    workspace: &Workspace,
+    stop: &Stop,
+) -> Found {
     let mut found = Found::default();
     while ticked.recv().is_ok() {
         let numbered = (1..).zip(values).flat_map(|(n, values)| values.iter().map(move |value| (n, value)));

@@ -117,11 +117,13 @@ mod tests {
 
     #[test]
     fn one_server_on_two_cpus_is_compared_with_two_servers_on_one_each() {
-        let keys = "instances = \"{caches}\"\ncpus = \"0-1\"\nmem = \"0\"\nscheduler = \"{policy}\"\nnice = 3";
+        let keys =
+            "instances = \"{caches}\"\ncpus = \"0-1\"\nmem = \"0\"\nscheduler = \"{policy}\"\nnice = 3";
         let plan = plan(keys, "").unwrap();
         let [one, two] =
             [levels(1, "other"), levels(2, "batch")].map(|levels| plan.servers(&levels, Path::new("/s")));
-        let cpus = |specs: &[crate::ServerSpec]| specs.iter().map(|s| s.cpus.clone().unwrap()).collect::<Vec<_>>();
+        let cpus =
+            |specs: &[crate::ServerSpec]| specs.iter().map(|s| s.cpus.clone().unwrap()).collect::<Vec<_>>();
         assert_eq!((cpus(&one), cpus(&two)), (vec![vec![0, 1]], vec![vec![0], vec![1]]));
         assert_eq!((one[0].mem.clone(), two[1].mem.clone()), (Some(vec![0]), Some(vec![0])));
         assert_eq!((one[0].scheduler, two[0].scheduler), (crate::Scheduler::Other, crate::Scheduler::Batch));
@@ -138,19 +140,28 @@ mod tests {
             ("instances = \"{policy}\"", "22:13", "`server.instances` is \"other\", expected a whole number"),
             ("instances = \"{threads}\"", "22:13", "uses the sub-plot factor `{threads}`"),
             ("instances = \"{caches}\"\ncpus = [\"0\"]", "23:8", "one list for each of the 2 instances"),
-            ("instances = \"{caches}\"\ncpus = \"0-2\"", "23:8", "a list of 3 at caches=2, expected a list that 2"),
+            (
+                "instances = \"{caches}\"\ncpus = \"0-2\"",
+                "23:8",
+                "a list of 3 at caches=2, expected a list that 2",
+            ),
             ("cpus = [\"0\", \"x\"]", "22:14", "`server.cpus` is \"x\", expected a list of CPUs"),
             ("cpus = [\"0\", \"{policy}\"]", "22:14", "`server.cpus` is \"other\", expected a list of CPUs"),
             ("cpus = 3", "22:8", "`server.cpus` is 3, expected a list of CPUs"),
             ("cpus = []", "22:8", "a list of 0, expected one list for each of the 1 instances"),
             ("mem = \"{polcy}\"", "22:7", "neither `scratch` nor a factor"),
-            ("scheduler = \"{caches}\"", "22:13", "`server.scheduler` is \"1\", expected \"other\", \"batch\""),
+            (
+                "scheduler = \"{caches}\"",
+                "22:13",
+                "`server.scheduler` is \"1\", expected \"other\", \"batch\"",
+            ),
             ("nice = \"{policy}\"", "22:8", "`server.nice` is \"other\", expected a number over -21"),
             ("nice = 1.5", "22:8", "`server.nice` is 1.5, expected a number over -21"),
             ("scheduler = \"{env:POLICY}\"", "22:13", "`server.scheduler`"),
         ] {
             let error = plan(keys, "").unwrap_err();
-            let line = error.lines().find(|line| line.contains(says)).unwrap_or_else(|| panic!("{keys}: {error}"));
+            let line =
+                error.lines().find(|line| line.contains(says)).unwrap_or_else(|| panic!("{keys}: {error}"));
             assert!(line.starts_with(&format!("t.toml:{place}: ")), "{keys}: {line}");
         }
     }
@@ -163,12 +174,16 @@ mod tests {
         let (levels, scratch) = (levels(1, "other"), Path::new("/s"));
         let commands = |number| {
             let values = plan.server_values(&levels, scratch, number).into_iter();
-            values.chain(plan.server_settings(&levels, scratch, number)).map(|v| v.step.command).collect::<Vec<_>>()
+            values
+                .chain(plan.server_settings(&levels, scratch, number))
+                .map(|v| v.step.command)
+                .collect::<Vec<_>>()
         };
         assert_eq!(commands(1), ["ask /s/1/s 1", "settings /s/1/s"]);
         assert_eq!(commands(2), ["ask /s/2/s 2", "settings /s/2/s"]);
         assert_eq!(plan.values(&levels, scratch)[0].1.command, "du /s");
-        let of_all = self::plan("instances = 2", "[values.size_bytes]\nrun = \"du {scratch}/{instance}\"").unwrap_err();
+        let of_all = self::plan("instances = 2", "[values.size_bytes]\nrun = \"du {scratch}/{instance}\"")
+            .unwrap_err();
         assert!(of_all.contains("`values.size_bytes.run` uses `{instance}`"), "{of_all}");
     }
 }
