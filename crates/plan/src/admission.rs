@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(plan("[admission]").unwrap().admission(), Some(default));
         let written =
             plan("[admission]\nbusy = \"20%\"\nfree = \"2GiB\"\nwait = \"5m\"\notherwise = \"postpone\"");
-        let (wait, otherwise) = (Duration::from_secs(300), Otherwise::Postpone);
+        let (wait, otherwise) = (Duration::from_mins(5), Otherwise::Postpone);
         let expected = Admission { busy_ratio_max: 0.2, free_bytes_min: 2 << 30, wait, otherwise };
         assert_eq!(written.as_ref().unwrap().admission(), Some(expected));
         assert_eq!(written.unwrap().shortened().admission(), None);

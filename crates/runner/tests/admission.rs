@@ -107,7 +107,7 @@ fn a_postponed_trial_is_measured_at_the_end_of_its_block() {
 
 #[test]
 fn a_full_disk_fails_a_trial_before_it_begins() {
-    let (outcome, bakeoff, _) = conduct("busy = \"100%\"\nfree = \"9000000GiB\"\nwait = \"0s\"", never);
+    let (outcome, bakeoff, _) = conduct("busy = \"100%\"\nfree = \"8000000GiB\"\nwait = \"0s\"", never);
     assert!(matches!(outcome, Err(RunnerError::BlockFailed { .. })), "{outcome:?}");
     assert!(bakeoff.attempts.iter().all(|attempt| attempt.run.is_none()));
     let reason = bakeoff.attempts[0].reason.as_deref().unwrap();
