@@ -287,11 +287,11 @@ pub(crate) fn death_of(
     let settings = conductor.plan.load_settings(trial, workspace.folder());
     // The addresses of the load are those of all instances; a load without any leaves each its own.
     let of_load = Address::of_load(&settings);
-    let mut lost = servers.iter().enumerate().filter_map(|(at, server)| {
+    let lost = servers.iter().enumerate().find_map(|(at, server)| {
         let addresses = if at == 0 { &of_load[..] } else { &[] };
         server.lost(workspace, addresses)
-    });
-    Some(format!("after the trial, {}", lost.next()?))
+    })?;
+    Some(format!("after the trial, {lost}"))
 }
 
 /// Warms the server up until it is steady, if the plan says so.
