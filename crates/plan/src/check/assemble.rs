@@ -47,10 +47,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
             }),
             None => None,
         },
-        admission: match parsed.admission {
-            Some(admission) => Some(self::admission(&admission)?),
-            None => None,
-        },
+        admission: parsed.admission.as_ref().and_then(admission),
         load: parsed.load.whole()?,
         fleet: match parsed.fleet {
             Some(fleet) => Some(self::fleet(fleet)?),
