@@ -154,6 +154,19 @@ fn a_typo_in_a_plan_is_told_with_line_and_column() {
 }
 
 #[test]
+fn every_example_plan_is_checked_without_a_note() {
+    let lab = Lab::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let checked = lab.run(&["plan", "check", path.to_str().unwrap()]);
+        let text = format!("{}{}", checked.out, checked.err);
+        assert_eq!(checked.code, Some(0), "{text}");
+        assert!(!text.contains("note:"), "{text}");
+    }
+}
+
+#[test]
 fn a_misspelled_instrument_or_target_of_a_plan_is_told_before_anything_runs() {
     let lab = Lab::new();
     let plan = lab.path("names.toml");

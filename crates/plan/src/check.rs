@@ -6,6 +6,7 @@ mod checker;
 mod fleet;
 mod grid;
 mod judge;
+mod places;
 mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,11 +22,10 @@ use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, huma
 use crate::keys::{self, Kind, Placeholders};
 use crate::load::{ParsedRate, RATE};
 use crate::matrix::{self, Limits};
-use crate::parsed::{ParsedFactor, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedServer};
+use crate::parsed::{ParsedFactor, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedServer, ParsedValue};
 use crate::phases::When;
 use crate::plan::Plan;
 use crate::secret;
-use crate::server::cpu_list;
 use crate::template::{AnyTemplated, BUILD, INSTANCE, SCRATCH, Templated};
 
 /// Returns the plan and adds its problems to `problems`. If there is any problem, also an earlier one, the
@@ -56,7 +56,8 @@ pub(crate) fn check(
     }
     checker.secrets(&parsed, text, &Lines::of(text));
     checker.budget(&parsed, &cells);
-    checker.cpus(parsed.server.as_ref());
+    checker.places(parsed.server.as_ref(), &cells);
+    checker.server(parsed.server.as_ref());
     checker.warmup(&parsed.phases);
     checker.changes_nothing(&parsed, &factors);
     let mut judge = checker.judge(&parsed.judge, &parsed.load, &factors);
@@ -191,10 +192,15 @@ impl Checker<'_> {
     /// Whether every placeholder names something that may vary at its position.
     fn placeholders(&mut self, parsed: &ParsedPlan, factors: &[Factor]) -> bool {
         let before = self.problems.len();
+        let asks_server =
+            |value: &&ParsedValue| value.when.as_ref().is_some_and(|when| when.value != When::End);
+        let asking: Vec<String> =
+            parsed.values.iter().filter(asks_server).map(|v| v.name.value.clone()).collect();
         for template in templates(parsed) {
             let key = template.path().to_owned();
-            let has_instances =
-                key == "load.target" || ["server.", "phases."].iter().any(|table| key.starts_with(table));
+            let has_instances = key == "load.target"
+                || ["server.", "phases."].iter().any(|table| key.starts_with(table))
+                || asking.iter().any(|name| key == format!("values.{name}.run"));
             let is_known = |name: &&str| {
                 *name == SCRATCH
                     || (has_instances && *name == INSTANCE)
@@ -434,26 +440,8 @@ impl Checker<'_> {
         }
     }
 
-    fn cpus(&mut self, server: Option<&ParsedServer>) {
+    fn server(&mut self, server: Option<&ParsedServer>) {
         let Some(server) = server else { return };
-        for (key, lists, what) in
-            [("server.cpus", &server.cpus, "CPUs"), ("server.mem", &server.mem, "nodes")]
-        {
-            let (Some(lists), Some(instances)) = (lists, &server.instances) else { continue };
-            let bad = lists.value.iter().find(|text| cpu_list(text).is_none());
-            let (found, expected) = match bad {
-                Some(text) => (
-                    format!("\"{text}\""),
-                    format!("a list of {what} such as \"0\", \"0-3\" or \"0,2,8-11\""),
-                ),
-                None if lists.value.len() != instances.value as usize => (
-                    format!("a list of {}", lists.value.len()),
-                    format!("one list for each of the {} instances", instances.value),
-                ),
-                None => continue,
-            };
-            self.problem(lists.position, ProblemKind::BadValue { key: key.into(), found, expected });
-        }
         if let Some(user) = server.user.as_ref().filter(|user| matches!(user.value.as_str(), "root" | "0")) {
             self.remark(
                 user.position,
@@ -570,6 +558,11 @@ fn templates(parsed: &ParsedPlan) -> Vec<&dyn AnyTemplated> {
     let mut all = parsed.load.templates();
     if let Some(server) = &parsed.server {
         all.extend([any(server.command.as_ref()), any(server.ready.as_ref())].into_iter().flatten());
+        let numbers =
+            [any(server.instances.as_ref()), any(server.scheduler.as_ref()), any(server.nice.as_ref())];
+        all.extend(numbers.into_iter().flatten());
+        let lists = server.cpus.iter().chain(&server.mem).flat_map(|places| &places.lists);
+        all.extend(lists.map(|list| list as &dyn AnyTemplated));
         all.extend(server.env.iter().map(|e| &e.value as &dyn AnyTemplated));
         all.extend(server.files.iter().map(|f| &f.text as &dyn AnyTemplated));
     }

@@ -11,12 +11,13 @@ use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 use toml::de::{DeTable, DeValue};
 
+use crate::admission::Otherwise;
 use crate::error::{Lines, Located, Position, Problem, ProblemKind};
 use crate::keys::{self, Key};
 use crate::load::LoadKeys;
 use crate::parsed::{
-    Mode, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet, ParsedGate,
-    ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
+    Mode, ParsedAdmission, ParsedBuild, ParsedClient, ParsedDesign, ParsedFactor, ParsedFile, ParsedFleet,
+    ParsedGate, ParsedJudge, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
     ParsedVariable,
 };
 use crate::phases::When;
@@ -71,6 +72,10 @@ impl<'a> Reader<'a> {
             build: {
                 let section = self.child(&root, "build");
                 section.entries.is_some().then(|| self.build(section))
+            },
+            admission: {
+                let section = self.child(&root, "admission");
+                section.entries.is_some().then(|| self.admission(section))
             },
             load: {
                 let section = self.child(&root, "load");
@@ -173,6 +178,18 @@ impl<'a> Reader<'a> {
         ParsedBuild { source, revision, env, run: self.run(section) }
     }
 
+    fn admission(&mut self, mut section: Section<'a>) -> ParsedAdmission {
+        let s = &mut section;
+        let admission = ParsedAdmission {
+            busy: self.take(s, "busy", percent),
+            free: self.take(s, "free", bytes),
+            wait: self.take(s, "wait", duration),
+            otherwise: self.take(s, "otherwise", Otherwise::read),
+        };
+        self.finish(s);
+        admission
+    }
+
     fn load(&mut self, mut section: Section<'a>) -> LoadKeys {
         let load = LoadKeys::read(self, &mut section);
         self.finish(&section);
@@ -204,13 +221,13 @@ impl<'a> Reader<'a> {
             ready_timeout: self.take(s, "ready_timeout", duration),
             stop: self.take(s, "stop", StopSignal::read),
             stop_timeout: self.take(s, "stop_timeout", duration),
-            instances: self.take(s, "instances", whole),
-            cpus: self.list(s, "cpus"),
-            mem: self.list(s, "mem"),
-            scheduler: self.take(s, "scheduler", Scheduler::read),
+            instances: self.template(s, "instances", whole),
+            cpus: self.places(s, "cpus"),
+            mem: self.places(s, "mem"),
+            scheduler: self.template(s, "scheduler", Scheduler::read),
             user: self.take(s, "user", text),
             inherit_env: self.take(s, "inherit_env", boolean),
-            nice: self.take(s, "nice", whole),
+            nice: self.template(s, "nice", whole),
             address_space: self.take(s, "address_space", AddressSpace::read),
             huge_pages: self.take(s, "huge_pages", HugePages::read),
             cpu_max: self.take(s, "cpu_max", number),

@@ -14,7 +14,7 @@ use record::bakeoff::Metric;
 use record::load::settings::{self, Values};
 
 use self::kind::{
-    ANY_TIME, BOOL, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form, key, whole, word,
+    ANY_TIME, BOOL, RUN_RETRIES, SERVER, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form, key, whole, word,
 };
 pub(crate) use self::kind::{Key, Kind, Need, Placeholders};
 
@@ -32,8 +32,6 @@ pub(crate) struct Table {
 pub(crate) fn table(path: &str) -> &'static Table {
     TABLES.iter().find(|t| t.path == path).expect("callers name tables that are declared below")
 }
-
-const SERVER: Placeholders = Placeholders::WholePlot { because: "one server runs for the whole series" };
 
 fn metrics() -> Vec<&'static str> {
     Metric::of_plans().map(Metric::word).collect()
@@ -93,6 +91,13 @@ pub(crate) const TABLES: &[Table] = &[
         meaning: "a command that builds what is compared, once for each content, before the first trial; other \
              keys use the folder of its output as `{build}`",
         keys: design::BUILD,
+    },
+    Table {
+        path: "admission",
+        need: Need::Optional("each trial begins at once; a machine that is not quiet is a note"),
+        meaning: "conditions under which a trial begins: no more than `busy`, no swapping, no CPU slowed down by \
+             heat, and the governor of the first trial",
+        keys: design::ADMISSION,
     },
     Table {
         path: "load",
@@ -193,39 +198,11 @@ pub(crate) const TABLES: &[Table] = &[
                 "\"30s\"",
                 "time limit for stopping; bakeoff then kills the server's process group",
             ),
-            key(
-                "instances",
-                whole(1, 4_096),
-                Need::Default("1"),
-                "1",
-                "number of server instances, each with its own CPUs, folder and setup; `{instance}` is 1, \
-                 2, ..., and `{scratch}` is the instance's folder; the load drives all instances, and its \
-                 result is also given for each",
-            ),
-            key(
-                "cpus",
-                TEXTS,
-                Need::Optional("all CPUs"),
-                "[\"0-3\"]",
-                "the CPUs of each instance: lists such as \"0\", \"0-3\" or \"0,2,8-11\"",
-            ),
+            place::INSTANCES,
+            place::CPUS,
             place::MEM,
-            key(
-                "scheduler",
-                form(
-                    "\"other\", \"batch\", \"fifo:PRIORITY\" or \"rr:PRIORITY\" with a priority from 1 to 99",
-                ),
-                Need::Default("\"other\""),
-                "\"fifo:10\"",
-                "scheduling class of the server",
-            ),
-            key(
-                "nice",
-                Kind::Between { above: -21.0, below: 20.0 },
-                Need::Default("0"),
-                "5",
-                "nice value of the server; negative values need root",
-            ),
+            place::SCHEDULER,
+            place::NICE,
             key(
                 "address_space",
                 word(address_spaces),

@@ -27,6 +27,7 @@
 //! assert_eq!(plan.trials().len(), 12);
 //! ```
 
+mod admission;
 mod check;
 mod command_lines;
 mod error;
@@ -43,6 +44,7 @@ mod matrix;
 mod order;
 mod parsed;
 mod phases;
+mod places;
 mod plan;
 mod quoting;
 mod reader;
@@ -57,6 +59,7 @@ mod sweep;
 mod template;
 mod value;
 
+pub use admission::{Admission, Otherwise};
 pub use command_lines::{Around, CommandLine, CommandLines, Expanded, NotCommands, Parameter, Shell};
 pub use error::{PlanErrors, Position, Problem, ProblemKind};
 pub use estimate::Estimate;

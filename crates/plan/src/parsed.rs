@@ -6,10 +6,12 @@ use record::agents::OnLoss;
 use record::bakeoff::{Metric, Plot};
 use record::gate::{GateRule, OnInconclusive};
 
+use crate::admission::Otherwise;
 use crate::error::Located;
 use crate::load::LoadKeys;
 use crate::matrix::Pattern;
 use crate::phases::When;
+use crate::places::Places;
 use crate::reader::Resolved;
 use crate::server::{AddressSpace, Command, HugePages, Ready, Scheduler, StopSignal};
 use crate::template::Templated;
@@ -86,13 +88,13 @@ pub(crate) struct ParsedServer {
     pub(crate) ready_timeout: Option<Located<Duration>>,
     pub(crate) stop: Option<Located<StopSignal>>,
     pub(crate) stop_timeout: Option<Located<Duration>>,
-    pub(crate) instances: Option<Located<u32>>,
-    pub(crate) cpus: Option<Located<Vec<String>>>,
-    pub(crate) mem: Option<Located<Vec<String>>>,
-    pub(crate) scheduler: Option<Located<Scheduler>>,
+    pub(crate) instances: Option<Templated<u32>>,
+    pub(crate) cpus: Option<Places>,
+    pub(crate) mem: Option<Places>,
+    pub(crate) scheduler: Option<Templated<Scheduler>>,
     pub(crate) user: Option<Located<String>>,
     pub(crate) inherit_env: Option<Located<bool>>,
-    pub(crate) nice: Option<Located<i32>>,
+    pub(crate) nice: Option<Templated<i32>>,
     pub(crate) address_space: Option<Located<AddressSpace>>,
     pub(crate) huge_pages: Option<Located<HugePages>>,
     pub(crate) cpu_max: Option<Located<f64>>,
@@ -169,6 +171,15 @@ pub(crate) struct ParsedFleet {
     pub(crate) probe: Option<Located<f64>>,
 }
 
+/// Conditions under which a trial begins, as written.
+#[derive(Debug)]
+pub(crate) struct ParsedAdmission {
+    pub(crate) busy: Option<Located<f64>>,
+    pub(crate) free: Option<Located<u64>>,
+    pub(crate) wait: Option<Located<Duration>>,
+    pub(crate) otherwise: Option<Located<Otherwise>>,
+}
+
 /// A plan as written.
 #[derive(Debug)]
 pub(crate) struct ParsedPlan {
@@ -177,6 +188,7 @@ pub(crate) struct ParsedPlan {
     pub(crate) factors: Vec<ParsedFactor>,
     pub(crate) design: ParsedDesign,
     pub(crate) build: Option<ParsedBuild>,
+    pub(crate) admission: Option<ParsedAdmission>,
     pub(crate) load: LoadKeys,
     pub(crate) client: Option<ParsedClient>,
     pub(crate) fleet: Option<ParsedFleet>,

@@ -3,10 +3,11 @@
 mod builds;
 mod fleet;
 mod rates;
+mod series;
 mod turns;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use record::agents::FleetSettings;
@@ -18,15 +19,16 @@ use record::target::Target;
 pub use self::builds::Build;
 pub use self::rates::RateToFind;
 pub use self::turns::TurnOrder;
+use crate::admission::Admission;
 use crate::error::{Position, ProblemKind};
-use crate::load::{LoadKeys, PhaseSettings, instance_folder};
+use crate::load::{LoadKeys, PhaseSettings};
 use crate::matrix::Limits;
-use crate::phases::{BuildPlan, Prepare, PreparePlan, RunPlan, ServerValues, Step, ValuePlan, Warmup, When};
+use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::reader::Resolved;
 use crate::secret::Reference;
-use crate::server::{ClientCpus, ServerPlan, ServerSpec};
+use crate::server::{ClientCpus, ServerPlan};
 use crate::slices::Slices;
-use crate::template::{Template, of_instance};
+use crate::template::Template;
 use crate::{matrix, order};
 
 /// Executable plan.
@@ -44,6 +46,7 @@ pub struct Plan {
     pub(crate) slices: Option<Slices>,
     pub(crate) time_budget: Option<Duration>,
     pub(crate) build: Option<BuildPlan>,
+    pub(crate) admission: Option<Admission>,
     pub(crate) load: LoadKeys,
     pub(crate) fleet: Option<FleetSettings>,
     pub(crate) client: Option<ClientCpus>,
@@ -139,6 +142,11 @@ impl Plan {
     /// Time budget of the plan.
     pub fn time_budget(&self) -> Option<Duration> {
         self.time_budget
+    }
+
+    /// Conditions under which a trial begins; `None`: each begins at once.
+    pub fn admission(&self) -> Option<Admission> {
+        self.admission
     }
 
     /// Warm-up before each measured phase.
@@ -312,22 +320,12 @@ impl Plan {
 
     /// Target of the load of a cell.
     pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
-        self.load.target_of(&self.at(levels), scratch, self.instances())
-    }
-
-    /// Number of instances of the server; 1 without a server.
-    pub fn instances(&self) -> u32 {
-        self.server.as_ref().map_or(1, |server| server.instances)
+        self.load.target_of(&self.at(levels), scratch, self.instances(levels))
     }
 
     /// Limits of the processes of a series together: CPUs' worth of time, and bytes of memory.
     pub fn limits(&self) -> (Option<f64>, Option<u64>) {
         self.server.as_ref().map_or((None, None), |server| (server.cpu_max, server.memory_max))
-    }
-
-    /// Folder of an instance, numbered from 1: that of the series if there is one.
-    pub fn instance_folder(&self, scratch: &Path, number: u32) -> PathBuf {
-        instance_folder(scratch, self.instances(), number)
     }
 
     /// Load settings of a trial, every default resolved.
@@ -352,26 +350,9 @@ impl Plan {
             seed: self.seed.wrapping_add(u64::from(trial.block)),
             draws: draws_of(self.factors.iter().filter(|f| f.plot == Plot::Sub), &trial.levels),
             found_per_s: self.found_per_s(&trial.levels),
-            instances: self.instances(),
+            instances: self.instances(&trial.levels),
         };
         self.load.settings(&self.at(&trial.levels), scratch, &phases)
-    }
-
-    /// Instances of the server of a series, in order; empty if the plan has no server.
-    pub fn servers(&self, levels: &Levels, scratch: &Path) -> Vec<ServerSpec> {
-        let Some(server) = &self.server else { return Vec::new() };
-        let (numbers, levels) = (1..=server.instances, &self.at(levels));
-        numbers.map(|i| server.of(levels, &self.instance_folder(scratch, i), i)).collect()
-    }
-
-    /// Account in `server.user`; `None`: the runner chooses.
-    pub fn server_user(&self) -> Option<&str> {
-        self.server.as_ref()?.user.as_deref()
-    }
-
-    /// Whether the plan has a server that bakeoff starts.
-    pub fn has_server(&self) -> bool {
-        self.server.is_some()
     }
 
     /// Whether the events of the load are commands.
@@ -390,58 +371,6 @@ impl Plan {
     /// Whether server and commands inherit the complete environment.
     pub fn inherits_environment(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.inherit_env)
-    }
-
-    /// Command before the start of an instance of the server, numbered from 1.
-    pub fn setup(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
-        let (levels, scratch) =
-            (of_instance(&self.at(levels), number), self.instance_folder(scratch, number));
-        self.setup.as_ref().map(|run| run.step(&levels, &scratch))
-    }
-
-    /// Source of the data set of a series; a command is that of an instance, numbered from 1.
-    pub fn prepare(&self, levels: &Levels, scratch: &Path, number: u32) -> Prepare {
-        let (levels, scratch) =
-            (&of_instance(&self.at(levels), number), &self.instance_folder(scratch, number));
-        match &self.prepare {
-            PreparePlan::Builtin => Prepare::Builtin,
-            PreparePlan::Nothing => Prepare::Nothing,
-            PreparePlan::Run(run) => Prepare::Run(run.step(levels, scratch)),
-        }
-    }
-
-    /// Command that checks data set and configuration after each measured phase, for an instance, numbered
-    /// from 1.
-    pub fn verify(&self, levels: &Levels, scratch: &Path, number: u32) -> Option<Step> {
-        let (levels, scratch) =
-            (of_instance(&self.at(levels), number), self.instance_folder(scratch, number));
-        self.verify.as_ref().map(|run| run.step(&levels, &scratch))
-    }
-
-    /// Numbers that each trial collects after its measured phase: name, and the command that prints the
-    /// number last.
-    pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
-        let at_end = self.values.iter().filter(|value| value.when == When::End);
-        at_end.map(|value| (value.name.clone(), value.run.step(&self.at(levels), scratch))).collect()
-    }
-
-    /// The server's own numbers at the end of each interval.
-    pub fn server_values(&self, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
-        self.told_by_server(When::Interval, levels, scratch)
-    }
-
-    /// The server's settings, which are read before and after each trial.
-    pub fn server_settings(&self, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
-        self.told_by_server(When::Settings, levels, scratch)
-    }
-
-    fn told_by_server(&self, when: When, levels: &Levels, scratch: &Path) -> Vec<ServerValues> {
-        let of = |value: &ValuePlan| ServerValues {
-            name: value.name.clone(),
-            step: value.run.step(&self.at(levels), scratch),
-            keep: value.keep.clone(),
-        };
-        self.values.iter().filter(|value| value.when == when).map(of).collect()
     }
 
     /// Secrets that the plan refers to, each once.
@@ -563,6 +492,7 @@ impl Plan {
         plan.warmup.min = plan.warmup.min.min(SHORT_WARMUP);
         plan.warmup.judge.clear();
         plan.cooldown = Duration::ZERO;
+        plan.admission = None;
         plan.judge.gates.clear();
         plan.shortened = true;
         plan.remarks.push(Note {

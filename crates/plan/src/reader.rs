@@ -9,6 +9,8 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest};
 use crate::keys::{self, Key, Kind, Need, Placeholders};
 use crate::matrix::Pattern;
+use crate::places::Places;
+use crate::server::cpu_list;
 use crate::template::{Template, Templated};
 use crate::value::{masked, scalar, shown, text_for};
 
@@ -285,6 +287,27 @@ impl<'a> Reader<'a> {
         texts.map(|value| Located { value, position: found.position })
     }
 
+    /// Lists of numbers, one for each instance of the server; a text is one list that the instances share.
+    pub(crate) fn places(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Places> {
+        let found = self.find(section, name)?;
+        let position = found.position;
+        if !found.value.is_array() {
+            let list = self.templated(found, cpu_list)?;
+            return Some(Places { position, lists: vec![list], is_shared: true });
+        }
+        let of_item = |item: &toml::Spanned<DeValue<'a>>| Found {
+            key: found.key,
+            path: found.path.clone(),
+            value: item.get_ref().clone(),
+            position: self.lines.position(&item.span()),
+            is_default: false,
+        };
+        let items: Vec<Found<'a>> = found.value.as_array().into_iter().flatten().map(of_item).collect();
+        // Each bad one is a problem.
+        let lists: Vec<Option<_>> = items.into_iter().map(|item| self.templated(item, cpu_list)).collect();
+        Some(Places { position, lists: lists.into_iter().collect::<Option<_>>()?, is_shared: false })
+    }
+
     /// Levels of factors: `{ allocator = "jemalloc", threads = [1, 2] }`.
     pub(crate) fn combination(
         &mut self,
@@ -327,8 +350,20 @@ impl<'a> Reader<'a> {
         let mut known: Vec<&str> = section.declared.keys.iter().map(|k| k.name).collect();
         if section.path.is_empty() {
             known.extend([
-                "factors", "design", "build", "load", "fleet", "client", "server", "phases", "observe",
-                "values", "judge", "gate", "report",
+                "factors",
+                "design",
+                "build",
+                "admission",
+                "load",
+                "fleet",
+                "client",
+                "server",
+                "phases",
+                "observe",
+                "values",
+                "judge",
+                "gate",
+                "report",
             ]);
         }
         for (name, _) in section.entries.into_iter().flatten() {

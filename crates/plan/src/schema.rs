@@ -77,6 +77,7 @@ fn kind_schema(table: &Table, key: &Key) -> Value {
             json!({ "type": "number", "exclusiveMinimum": above, "exclusiveMaximum": below })
         }
         Kind::Rate => json!({ "type": ["string", "number", "array", "object"] }),
+        Kind::Places { .. } => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
         Kind::Table { or } => table_kind(table, key, or),
     }
 }

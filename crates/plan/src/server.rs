@@ -6,6 +6,7 @@ use std::time::Duration;
 use record::bakeoff::Levels;
 use record::command_line;
 
+use crate::places::Places;
 use crate::template::{Templated, of_instance, text_of};
 
 #[derive(Debug, Clone)]
@@ -15,18 +16,17 @@ pub(crate) struct ServerPlan {
     pub(crate) ready_timeout: Duration,
     pub(crate) stop: StopSignal,
     pub(crate) stop_timeout: Duration,
-    pub(crate) instances: u32,
-    /// CPUs of each instance.
-    pub(crate) cpus: Option<Vec<Vec<u32>>>,
-    /// Memory nodes of each instance.
-    pub(crate) mem: Option<Vec<Vec<u32>>>,
-    pub(crate) nice: i32,
+    pub(crate) instances: Templated<u32>,
+    pub(crate) cpus: Option<Places>,
+    /// Memory nodes.
+    pub(crate) mem: Option<Places>,
+    pub(crate) nice: Templated<i32>,
     pub(crate) memory: MemoryLayout,
     pub(crate) cpu_max: Option<f64>,
     pub(crate) memory_max: Option<u64>,
     /// Texts of configuration files, by name.
     pub(crate) files: Vec<(String, Templated<String>)>,
-    pub(crate) scheduler: Scheduler,
+    pub(crate) scheduler: Templated<Scheduler>,
     pub(crate) user: Option<String>,
     pub(crate) inherit_env: bool,
     pub(crate) environment: Vec<EnvPlan>,
@@ -162,10 +162,11 @@ pub enum HugePages {
 impl ServerPlan {
     /// One instance of the server of one configuration.
     ///
-    /// - `number`: from 1.
+    /// - `number`: from 1 to `instances`.
     /// - `scratch`: folder of the instance.
-    pub(crate) fn of(&self, levels: &Levels, scratch: &Path, number: u32) -> ServerSpec {
+    pub(crate) fn of(&self, levels: &Levels, scratch: &Path, number: u32, instances: u32) -> ServerSpec {
         let (scratch, levels) = (text_of(scratch), &of_instance(levels, number));
+        let places = |all: Option<&Places>| Some(all?.of(levels, &scratch, number, instances));
         let applies = |e: &&EnvPlan| match &e.only {
             None => true,
             Some((factor, value)) => levels.get(factor) == Some(value),
@@ -178,10 +179,10 @@ impl ServerPlan {
             ready_timeout: self.ready_timeout,
             stop: self.stop,
             stop_timeout: self.stop_timeout,
-            cpus: self.cpus.as_ref().and_then(|all| all.get(number as usize - 1).cloned()),
-            mem: self.mem.as_ref().and_then(|all| all.get(number as usize - 1).cloned()),
-            scheduler: self.scheduler,
-            nice: self.nice,
+            cpus: places(self.cpus.as_ref()),
+            mem: places(self.mem.as_ref()),
+            scheduler: self.scheduler.of(levels, &scratch),
+            nice: self.nice.of(levels, &scratch),
             memory: self.memory,
             files: self.files.iter().map(|(name, text)| (name.clone(), text.of(levels, &scratch))).collect(),
         }

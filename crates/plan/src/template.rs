@@ -143,7 +143,10 @@ impl Template {
                     let level = levels.get(name).map_or("", String::as_str);
                     let shown = level.escape_debug();
                     let variable = name.replace('-', "_");
-                    if language == Language::Plain || is_harmless(level) {
+                    // Options are what `|raw` is for: only their blanks mean something.
+                    let is_plain =
+                        if *is_raw { level.split(' ').all(is_harmless) } else { is_harmless(level) };
+                    if language == Language::Plain || is_plain {
                         continue;
                     }
                     cautions.push(if *is_raw {
@@ -278,6 +281,12 @@ impl<T> Templated<T> {
         }
     }
 
+    /// Value for one cell of a plan that is being checked; `None` if it has no valid value there.
+    pub(crate) fn value_at(&self, levels: &Levels) -> Option<T> {
+        let is_filled = |name: &str| [SCRATCH, INSTANCE, BUILD].contains(&name) || levels.contains_key(name);
+        if self.template.names().all(is_filled) { self.resolve(levels, "/scratch").ok() } else { None }
+    }
+
     /// Value for one cell of a plan that passed `check`, which resolved every cell.
     pub(crate) fn of(&self, levels: &Levels, scratch: &str) -> T {
         let value = self.resolve(levels, scratch);
@@ -369,6 +378,18 @@ mod tests {
         assert_eq!(filled("echo \"{arm}\"").unwrap(), "echo \"a; b\"");
         assert_eq!(filled("echo {arm|raw}").unwrap(), "echo a; b");
         assert_eq!(filled("echo `echo {arm}`"), Err(Unquotable { placeholder: "arm".into() }));
+    }
+
+    #[test]
+    fn options_pass_raw_without_a_caution_and_what_a_shell_interprets_does_not() {
+        let cautions = |text: &str, level: &str| {
+            let levels = Levels::from([("arm".into(), level.into())]);
+            Template::parse(text).unwrap().cautions(&levels, Language::Shell).len()
+        };
+        assert_eq!(cautions("{arm|raw} -c <x", "zstd -1 -T2"), 0);
+        assert_eq!(cautions("{arm|raw} -c <x", "zstd -1; id"), 1);
+        assert_eq!(cautions("{arm|raw} -c <x", "zstd $X"), 1);
+        assert_eq!(cautions("{arm} -c <x", "zstd -1"), 1, "it is one word there");
     }
 
     #[test]

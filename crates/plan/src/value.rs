@@ -25,7 +25,7 @@ pub(crate) fn text_for(kind: Kind, value: &DeValue<'_>) -> Option<String> {
             | Values::Form(_) => value.is_str(),
             Values::Texts | Values::Forms(..) => false,
         },
-        Kind::Words(_) => value.is_str(),
+        Kind::Words(_) | Kind::Places { .. } => value.is_str(),
         Kind::Between { .. } => value.is_integer() || value.is_float(),
         Kind::Rate => value.is_str() || value.is_integer() || value.is_float(),
         Kind::Scalar => true,

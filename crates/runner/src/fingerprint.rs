@@ -1,4 +1,4 @@
-//! State of the machine just before a trial, and identity of the programs of server and commands.
+//! Facts about the machine before a trial, and identity of the programs of server and commands.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -6,25 +6,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use nix::unistd::Pid;
 use plan::Plan;
-use probes::proc_stat;
 use record::bakeoff::{Bakeoff, Levels};
-use record::clock::{Clock as _, Monotonic};
 use record::environment::Environment;
-use record::missing::{Maybe, Missing};
+use record::missing::Missing;
 use record::target::Target;
 
-use crate::preflight::{BUSY_RATIO_MAX, busy_ratio};
-
-/// Time for which the machine is watched before each trial.
-const WATCH: Duration = Duration::from_millis(200);
-/// Fact: share of CPU time that is not idle just before a trial.
-const BUSY: &str = "trial.busy_before_ratio";
-/// Fact that is set if that share is too large for a quiet machine.
-const OTHER_WORK: &str = "trial.other_work";
 /// Facts: programs of the server, and their checksums in the same order.
 const SERVER: [&str; 2] = ["server.program", "server.program.sha256"];
 /// Facts: programs of an `exec:` load, and their checksums.
@@ -45,29 +34,6 @@ pub(crate) fn refresh(environment: &mut Environment, first: &Environment) -> Opt
         environment.facts.insert(name, value);
     }
     (!changed.is_empty()).then(|| changed.join(", "))
-}
-
-/// Watches the machine and records how busy it is. Returns a note if it is not quiet.
-///
-/// The server of the trial already runs: its work without a load counts too.
-pub(crate) fn judge_quiet(environment: &mut Environment) -> Option<String> {
-    let busy = watched();
-    environment.facts.remove(OTHER_WORK);
-    let ratio = busy.as_ref().ok().copied();
-    environment.facts.insert(BUSY.to_owned(), busy.map(|ratio| format!("{ratio:.3}")));
-    let ratio = ratio.filter(|ratio| *ratio > BUSY_RATIO_MAX)?;
-    environment.facts.insert(OTHER_WORK.to_owned(), Ok("yes".to_owned()));
-    Some(format!("other work used {:.0} % of the CPUs just before this trial", ratio * 100.0))
-}
-
-fn watched() -> Maybe<f64> {
-    let read = || proc_stat::read(Path::new("/")).map_err(|e| Missing::because(format!("/proc/stat: {e}")));
-    let before = read()?;
-    let until_ns = Monotonic.now_ns() + u64::try_from(WATCH.as_nanos()).expect("a moment");
-    while Monotonic.now_ns() < until_ns {
-        Monotonic.sleep_until_ns(until_ns);
-    }
-    busy_ratio(&before, &read()?).ok_or_else(|| Missing::because("the kernel counted no tick"))
 }
 
 /// Records the programs of a server: the files that its processes execute, and their checksums.
@@ -273,13 +239,5 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 40).unwrap();
         assert_eq!(checksum(file.path()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
-    }
-
-    #[test]
-    fn how_busy_the_machine_is_is_a_fact_of_the_trial() {
-        let mut environment = Environment::default();
-        let note = judge_quiet(&mut environment);
-        assert!(environment.facts.contains_key(BUSY));
-        assert_eq!(note.is_some(), environment.fact(OTHER_WORK).is_some());
     }
 }

@@ -11,6 +11,7 @@
 //! - a series that lost its server gets a fresh server for the trials that are left.
 
 mod account;
+mod admission;
 mod around;
 mod begun;
 mod beside;

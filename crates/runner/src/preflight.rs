@@ -179,12 +179,8 @@ impl Found {
     }
 
     fn look_for_room(&mut self, what: &str, folder: &Path) {
-        // An archive that cannot be read cannot be written either, and reports that itself.
-        let Ok(stat) = statvfs(folder) else { return };
-        let free_bytes = stat.blocks_available() * stat.fragment_size();
-        if free_bytes < FREE_BYTES_MIN {
-            let free_mib = free_bytes >> 20;
-            self.warning(format!("{what} {} has only {free_mib} MiB left", folder.display()));
+        if let Some(text) = lacks_room(what, folder, FREE_BYTES_MIN) {
+            self.warning(text);
         }
     }
 
@@ -236,6 +232,15 @@ impl Found {
             ));
         }
     }
+}
+
+/// Describes a disk with too little free space; `None` also if it is unknown: an archive that cannot be read
+/// cannot be written either, and reports that itself.
+pub(crate) fn lacks_room(what: &str, folder: &Path, free_bytes_min: u64) -> Option<String> {
+    let stat = statvfs(folder).ok()?;
+    let free_bytes = stat.blocks_available() * stat.fragment_size();
+    let free_mib = free_bytes >> 20;
+    (free_bytes < free_bytes_min).then(|| format!("{what} {} has only {free_mib} MiB left", folder.display()))
 }
 
 /// Whether the shell finds that command. The shell itself is asked, since only it knows its built-in

@@ -168,8 +168,9 @@ impl Series {
         let scratch = self.workspace.folder().to_owned();
         let specs = conductor.plan.servers(self.levels(), &scratch);
         // All folders and files exist before the first process of their account runs.
-        for number in 1..=conductor.plan.instances() {
-            let folder = conductor.plan.instance_folder(&scratch, number);
+        let instances = conductor.plan.instances(self.levels());
+        for number in 1..=instances {
+            let folder = conductor.plan.instance_folder(self.levels(), &scratch, number);
             let failed = |e: std::io::Error| cannot_write(&folder, &e);
             let open = if folder == scratch {
                 self.workspace.descriptor()
@@ -181,7 +182,7 @@ impl Series {
             }
             self.folders.push(open);
         }
-        for number in 1..=conductor.plan.instances() {
+        for number in 1..=instances {
             if let Some(step) = conductor.plan.setup(self.levels(), &scratch, number) {
                 self.run_step(conductor, "setup", &step, step::run_before_servers)?;
             }
@@ -260,7 +261,7 @@ impl Series {
 
     fn prepare(&self, conductor: &mut Conductor<'_>) -> Result<(), Trouble> {
         self.say(conductor, "prepare", Step::SeriesPrepare)?;
-        for number in 1..=conductor.plan.instances() {
+        for number in 1..=conductor.plan.instances(self.levels()) {
             match conductor.plan.prepare(self.levels(), self.workspace.folder(), number) {
                 Prepare::Nothing => {}
                 Prepare::Run(step) => self.run_step(conductor, "prepare", &step, step::run)?,

@@ -31,17 +31,31 @@ pub(crate) struct Settings {
     unknown: BTreeMap<String, String>,
 }
 
-/// Reads the settings by `commands`; empty without one.
+/// Reads the settings by `commands`, those of each instance; empty without one.
+///
+/// Settings of a further instance are named after it, and only those that differ from the first are listed.
 pub(crate) fn read(
-    commands: Vec<ServerValues>,
+    commands: Vec<Vec<ServerValues>>,
     workspace: &Workspace,
     secrets: &Secrets,
     stop: &Stop,
 ) -> Settings {
+    let mut of_instances = commands.into_iter().map(|commands| of_one(commands, workspace, secrets, stop));
+    let mut found = of_instances.next().unwrap_or_default();
+    for (number, further) in (2_u32..).zip(of_instances) {
+        found.add(number, further);
+    }
+    found
+}
+
+/// Reads the settings of one instance.
+fn of_one(commands: Vec<ServerValues>, workspace: &Workspace, secrets: &Secrets, stop: &Stop) -> Settings {
     let mut found = Settings::default();
     for value in commands {
         match server_values::read(&value, workspace, stop) {
             Ok(text) => {
+                // Its name is random: two series would seem to have different settings.
+                let text = text.replace(&*workspace.folder().to_string_lossy(), "{scratch}");
                 let of_command = of_text(&text, value.keep.as_deref());
                 if of_command.is_empty() {
                     let none = "it printed no setting to store".to_owned();
@@ -78,6 +92,17 @@ fn stored(name: &str, value: &str) -> String {
 }
 
 impl Settings {
+    /// Adds those of a further instance.
+    fn add(&mut self, number: u32, further: Self) {
+        let name_of = |name: &str| format!("instance-{number}.{name}");
+        let first = self.known.clone();
+        let absent = first.keys().filter(|name| !further.known.contains_key(*name));
+        self.known.extend(absent.map(|name| (name_of(name), "absent".to_owned())));
+        let differing = further.known.iter().filter(|(name, value)| first.get(*name) != Some(*value));
+        self.known.extend(differing.map(|(name, value)| (name_of(name), value.clone())));
+        self.unknown.extend(further.unknown.into_iter().map(|(name, why)| (name_of(&name), why)));
+    }
+
     /// Replaces the facts about the settings.
     pub(crate) fn note(&self, environment: &mut Environment) {
         environment.facts.retain(|name, _| !name.starts_with(SETTING));
@@ -150,6 +175,32 @@ mod tests {
         assert_eq!(one("lonely"), ("lonely".to_owned(), String::new()));
         assert!(of_text("\n \n", None).is_empty());
         assert_eq!(of_text("a 1\nb 2\n", Some(&["b".to_owned()])).len(), 1);
+    }
+
+    #[test]
+    fn a_further_instance_is_told_by_what_differs_from_the_first() {
+        let mut both = settings("max 151\nport 1\nextra 5\n");
+        both.add(2, settings("max 151\nport 2\n"));
+        let names: Vec<(&str, &str)> = both.known.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let expected = [
+            ("extra", "5"),
+            ("instance-2.extra", "absent"),
+            ("instance-2.port", "2"),
+            ("max", "151"),
+            ("port", "1"),
+        ];
+        assert_eq!(names, expected);
+        // A setting that changes in the second alone.
+        let mut after = settings("max 151\nport 1\nextra 5\n");
+        after.add(2, settings("max 20\nport 2\n"));
+        let check = both.check([&both, &after]).unwrap();
+        assert_eq!((check.ok, check.text.as_str()), (false, "instance-2.max changed from absent to 20"));
+        let failed = Settings {
+            unknown: [("settings".to_owned(), "no answer".to_owned())].into(),
+            ..Settings::default()
+        };
+        both.add(3, failed);
+        assert!(!both.is_complete() && both.unknown.contains_key("instance-3.settings"));
     }
 
     #[test]

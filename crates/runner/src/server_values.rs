@@ -25,6 +25,8 @@ const NUMBERS_MAX: usize = 1_000;
 #[derive(Debug)]
 struct Number {
     at_ns: u64,
+    /// Number of the instance; `None` if there is one only.
+    instance: Option<usize>,
     series: String,
     name: String,
     value: f64,
@@ -48,13 +50,15 @@ pub(crate) struct Reader<'scope> {
 
 impl<'scope> Reader<'scope> {
     /// Starts the thread; `None` without values.
+    ///
+    /// - `values`: of each instance.
     pub(crate) fn start<'env>(
         scope: &'scope thread::Scope<'scope, 'env>,
-        values: Vec<ServerValues>,
+        values: Vec<Vec<ServerValues>>,
         workspace: &'env Workspace,
         stop: &'env Stop,
     ) -> Option<Self> {
-        if values.is_empty() {
+        if values.iter().all(Vec::is_empty) {
             return None;
         }
         let (ticks, ticked) = mpsc::sync_channel(1);
@@ -85,12 +89,16 @@ impl<'scope> Reader<'scope> {
         drop(self.ticks.take());
         let Ok(found) = self.thread.join() else { return };
         let host = SharedText::from(host);
-        let labels_of = |name: &str| if name.is_empty() { String::new() } else { format!("name={name}") };
+        let labels_of = |number: &Number| {
+            let instance = number.instance.map(|instance| format!("instance={instance}"));
+            let name = (!number.name.is_empty()).then(|| format!("name={}", number.name));
+            instance.into_iter().chain(name).collect::<Vec<_>>().join(",")
+        };
         let sample = |number: Number| Sample {
             t_ms: i64::try_from(number.at_ns.saturating_sub(anchor.monotonic_ns) / 1_000_000)
                 .unwrap_or(i64::MAX),
             host: host.clone(),
-            labels: labels_of(&number.name).into(),
+            labels: labels_of(&number).into(),
             name: number.series.into(),
             value: number.value,
         };
@@ -109,10 +117,16 @@ impl<'scope> Reader<'scope> {
     }
 }
 
-fn read_all(values: &[ServerValues], ticked: &Receiver<()>, workspace: &Workspace, stop: &Stop) -> Found {
+fn read_all(
+    values: &[Vec<ServerValues>],
+    ticked: &Receiver<()>,
+    workspace: &Workspace,
+    stop: &Stop,
+) -> Found {
     let mut found = Found::default();
     while ticked.recv().is_ok() {
-        for value in values {
+        let numbered = (1..).zip(values).flat_map(|(n, values)| values.iter().map(move |value| (n, value)));
+        for (instance, value) in numbered {
             let at_ns = Monotonic.now_ns();
             match read(value, workspace, stop) {
                 Ok(text) => {
@@ -122,6 +136,7 @@ fn read_all(values: &[ServerValues], ticked: &Receiver<()>, workspace: &Workspac
                     }
                     found.numbers.extend(numbers.into_iter().map(|(name, number)| Number {
                         at_ns,
+                        instance: (values.len() > 1).then_some(instance),
                         series: value.name.clone(),
                         name,
                         value: number,

@@ -61,9 +61,7 @@ impl Block {
             }
             let Some(mut series) = Series::open(conductor, work, Purpose::Trials)? else { continue };
             let begun = match series.begin(conductor) {
-                Ok(()) => Begun::of(conductor, &series)
-                    .map_err(Trouble::Ours)
-                    .and_then(|begun| begun.map_err(Trouble::NoSeries)),
+                Ok(()) => Begun::of(conductor, &series),
                 Err(trouble) => Err(trouble),
             };
             match begun {

@@ -184,12 +184,15 @@ fn swapped_pages(vmstat: &str) -> Option<u64> {
 }
 
 fn swapped(from: &Edge, until: &Edge) -> Option<String> {
+    let mib = swapped_bytes(from, until)? as f64 / f64::from(1 << 20);
+    Some(format!("the machine swapped {mib:.1} MiB in the measured phase"))
+}
+
+/// Bytes that the machine has swapped between two edges, if they are too many.
+pub(crate) fn swapped_bytes(from: &Edge, until: &Edge) -> Option<u64> {
     let pages = until.swapped_pages?.saturating_sub(from.swapped_pages?);
     let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??;
-    let bytes = pages * u64::try_from(page_bytes).ok()?;
-    (bytes > SWAPPED_BYTES_MAX).then(|| {
-        format!("the machine swapped {:.1} MiB in the measured phase", bytes as f64 / f64::from(1 << 20))
-    })
+    Some(pages * u64::try_from(page_bytes).ok()?).filter(|bytes| *bytes > SWAPPED_BYTES_MAX)
 }
 
 /// Number of times that heat slowed a core or its package down, over all CPUs.
@@ -210,8 +213,13 @@ fn slowed_by_heat(cpus: &Path) -> Option<u64> {
 }
 
 fn heat(from: &Edge, until: &Edge) -> Option<String> {
-    let times = until.slowed_by_heat?.saturating_sub(from.slowed_by_heat?);
-    (times > 0).then(|| format!("heat slowed CPUs down {times} times in the measured phase"))
+    let times = slowed_by_heat_times(from, until)?;
+    Some(format!("heat slowed CPUs down {times} times in the measured phase"))
+}
+
+/// Number of times that heat has slowed a CPU down between two edges, if it has.
+pub(crate) fn slowed_by_heat_times(from: &Edge, until: &Edge) -> Option<u64> {
+    Some(until.slowed_by_heat?.saturating_sub(from.slowed_by_heat?)).filter(|times| *times > 0)
 }
 
 fn step(from: &Edge, until: &Edge) -> Option<String> {

@@ -19,6 +19,7 @@ use record::turns::Turns;
 use record::verdict::{Check, Validity};
 use record::warm_up::WarmUp;
 
+use crate::admission::{self, Refused};
 use crate::conductor::{Conductor, marks};
 use crate::error::RunnerError;
 use crate::fingerprint;
@@ -61,7 +62,14 @@ pub(crate) fn conduct(
     servers: &mut [Server],
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
-    let changed = record_machine(conductor, trial, workspace);
+    let changed = match record_machine(conductor, trial, workspace) {
+        Ok(changed) => changed,
+        Err(Refused::Stopped) => return Ok(TrialEnd::Stopped),
+        Err(Refused::Failed(reason)) => {
+            conductor.end(trial, Step::TrialFailed { reason })?;
+            return Ok(TrialEnd::Over);
+        }
+    };
     let settings = settings(conductor, trial, workspace);
     settings.note(&mut conductor.environment);
     conductor.settings_at_first.get_or_insert_with(|| settings.clone());
@@ -116,8 +124,14 @@ pub(crate) fn conduct(
 
 /// Reads the server's effective settings.
 pub(crate) fn settings(conductor: &Conductor<'_>, trial: &Trial, workspace: &Workspace) -> Settings {
-    let commands = conductor.plan.server_settings(&trial.levels, workspace.folder());
+    let of_instance = |number| conductor.plan.server_settings(&trial.levels, workspace.folder(), number);
+    let commands = of_instances(conductor, trial).map(of_instance).collect();
     server_settings::read(commands, workspace, &conductor.secrets, conductor.stop)
+}
+
+/// Numbers of the server's instances.
+fn of_instances(conductor: &Conductor<'_>, trial: &Trial) -> std::ops::RangeInclusive<u32> {
+    1..=conductor.plan.instances(&trial.levels)
 }
 
 /// Results of what precedes the measured phase.
@@ -215,7 +229,7 @@ fn verify(
     let first = conductor.settings_at_first.as_ref().unwrap_or(before);
     let mut checks: Vec<Check> = first.check([before, &after]).into_iter().collect();
     let of_instance = |number| conductor.plan.verify(&trial.levels, workspace.folder(), number);
-    let steps: Vec<plan::Step> = (1..=conductor.plan.instances()).filter_map(of_instance).collect();
+    let steps: Vec<plan::Step> = of_instances(conductor, trial).filter_map(of_instance).collect();
     if !steps.is_empty() {
         conductor.ledger.say_of_trial(trial, Step::TrialVerifying)?;
     }
@@ -230,22 +244,21 @@ fn verify(
     Ok(Some(checks))
 }
 
-/// Records the state of the machine before the trial, and the programs of an `exec:` load. Returns what
-/// changed since the first trial, as flags.
+/// Admits the trial, and records the state of the machine before it, and the programs of an `exec:` load.
+/// Returns conditions that do not hold, and what changed since the first trial, as flags.
 pub(crate) fn record_machine(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-) -> Vec<(&'static str, String)> {
+) -> Result<Vec<(&'static str, String)>, Refused> {
+    let unfit = admission::admit(conductor, trial, workspace.folder())?;
     let changed = fingerprint::refresh(&mut conductor.environment, &conductor.first);
-    if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
-        (conductor.on_event)(&Event::Note(&note));
-    }
     let target = conductor.plan.target(&trial.levels, workspace.folder());
     fingerprint::command(&target, &mut conductor.environment);
     let whole = conductor.plan.whole_factors();
     let replaced = conductor.programs.compare(&conductor.environment, &trial.levels, whole);
-    changed.map(|text| ("machine", text)).into_iter().chain(replaced.map(|text| ("program", text))).collect()
+    let flags = [("admission", unfit), ("machine", changed), ("program", replaced)];
+    Ok(flags.into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
 }
 
 /// Records what disturbed the measured phase, and tells the user.
@@ -272,7 +285,12 @@ pub(crate) fn death_of(
         return Some(format!("the server ended during the trial{}", server.last_words()));
     }
     let settings = conductor.plan.load_settings(trial, workspace.folder());
-    let lost = servers.first()?.lost(workspace, &Address::of_load(&settings))?;
+    // The addresses of the load are those of all instances; a load without any leaves each its own.
+    let of_load = Address::of_load(&settings);
+    let lost = servers.iter().enumerate().find_map(|(at, server)| {
+        let addresses = if at == 0 { &of_load[..] } else { &[] };
+        server.lost(workspace, addresses)
+    })?;
     Some(format!("after the trial, {lost}"))
 }
 
@@ -448,10 +466,11 @@ fn stored_settings(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> L
     warm_up::shortened(LoadSettings { prepare: PreparePolicy::Never, ..stored }, &conductor.plan)
 }
 
-/// Returns the commands for the server's own numbers over time; none in a block without instruments.
-fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<plan::ServerValues> {
+/// Returns the commands for the numbers over time of each instance; none in a block without instruments.
+fn own_values(conductor: &Conductor<'_>, trial: &Trial, folder: &Path) -> Vec<Vec<plan::ServerValues>> {
     if conductor.beside.is_on() || conductor.plan.instruments().is_empty() {
-        return conductor.plan.server_values(&trial.levels, folder);
+        let of_instance = |number| conductor.plan.server_values(&trial.levels, folder, number);
+        return of_instances(conductor, trial).map(of_instance).collect();
     }
     Vec::new()
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "a test says what it skips")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use archive::Archive;
 use bakeoff_runner::{Event, Options, RunnerError, Severity, preflight, run};
@@ -95,9 +95,6 @@ fn the_commits_of_postgresql_are_compared() {
     check_if_possible("postgres-wal.toml");
 }
 
-/// Plans with notes on purpose: levels that are options, and one configuration under two names.
-const NOTED: [&str; 2] = ["compressors.toml", "same.toml"];
-
 #[test]
 fn every_example_plan_is_sound_and_supports_a_claim() {
     let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans"].iter().collect();
@@ -131,8 +128,15 @@ fn every_example_plan_is_sound_and_supports_a_claim() {
         assert!(!plan.exploratory(), "{name}");
         assert!(plan.unsupported().is_empty(), "{name}");
         assert!(!plan.question().is_empty(), "{name}");
-        if !NOTED.contains(&name.as_str()) {
-            assert_eq!(plan.notes(), [], "{name}");
-        }
+        assert_eq!(plan.notes(), [], "{name}");
+        let (trial, scratch) = (&plan.trials()[0], Path::new("/s"));
+        let settings = plan.load_settings(trial, scratch);
+        let intervals = settings.time.as_secs_f64() / settings.interval.as_secs_f64();
+        // A slope of memory needs 12 readings.
+        let reads_memory = plan.instruments().iter().any(|instrument| instrument == "memory");
+        assert!(!reads_memory || intervals >= 12.0, "{name}: {intervals}");
+        let is_asked = !plan.server_settings(&trial.levels, scratch, 1).is_empty();
+        let is_verified = plan.verify(&trial.levels, scratch, 1).is_some();
+        assert!(!plan.has_server() || (is_asked && is_verified), "{name}: settings of its server");
     }
 }

@@ -315,3 +315,73 @@ huge_pages    = "never"
         assert!(text.starts_with("00040000\n") && text.contains("\nTHP_enabled:\t0\n"), "{text}");
     }
 }
+
+/// The load connects to nothing: only the address of the second instance tells that it is dead.
+#[test]
+fn a_trial_whose_second_instance_died_behind_its_wrapper_has_failed() {
+    if !is_installed("memcached") {
+        println!("skipped: memcached is not installed");
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(outside.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let out = outside.path().display();
+    let text = format!(
+        r#"
+schema = 1
+title  = "The second of two servers dies behind its wrapper"
+[design]
+blocks = 1
+[load]
+target = "exec:touch {out}/kill; until test -e {out}/dead; do sleep 0.01; done"
+[server]
+command   = "sh -c 'memcached -s {{scratch}}/m.sock & M=$!; if test {{instance}} = 2; then until test -e {out}/kill; do sleep 0.01; done; kill -9 $M; wait $M; touch {out}/dead; fi; exec sleep 1000'"
+ready     = "socket:{{scratch}}/m.sock"
+instances = 2
+[phases]
+setup   = {{ run = "rm -f {out}/kill {out}/dead" }}
+prepare = "none"
+warm-up = {{ min = "20ms" }}
+measure = {{ time = "300ms", interval = "100ms" }}
+"#
+    );
+    let (_, bakeoff, notes) = conduct(&plan::read(&text, "test.toml").unwrap_or_else(|e| panic!("{e}")));
+    let states: Vec<TrialState> = bakeoff.attempts.iter().map(|a| a.state).collect();
+    assert_eq!(states, [TrialState::Failed, TrialState::Failed], "{notes:?}");
+    let reason = bakeoff.attempts[0].reason.clone().unwrap();
+    assert!(reason.contains("/2/m.sock no longer answers"), "{reason}");
+}
+
+#[test]
+fn each_instance_is_asked_for_its_numbers_and_settings() {
+    let server = r#"
+command   = "sh -c 'touch {scratch}/there; exec sleep 1000'"
+ready     = "test -e {scratch}/there"
+instances = 2"#;
+    let values = r#"
+[values.info]
+run  = "echo number {instance}; basename {scratch}"
+when = "interval"
+[values.settings]
+run  = "echo which {instance}; echo same 1; echo path {scratch}/there"
+when = "settings"
+"#;
+    let (outcome, bakeoff, notes) = conduct(&plan_with(server, values));
+    assert!(outcome.is_ok(), "{notes:?}");
+    let run = bakeoff.attempts[0].run.as_ref().unwrap();
+    for instance in ["1", "2"] {
+        let of = |labels: &str| {
+            let of = run.series.iter().filter(|s| s.name == "info" && *s.labels == *labels);
+            of.map(|s| s.value.to_string()).collect::<Vec<_>>()
+        };
+        let (named, plain) =
+            (of(&format!("instance={instance},name=number")), of(&format!("instance={instance}")));
+        assert!(!named.is_empty() && named.len() == plain.len(), "{:?}", run.series);
+        assert!(named.iter().chain(&plain).all(|value| value == instance), "{:?}", run.series);
+    }
+    let setting = |name: &str| run.environment.fact(&format!("server.setting.{name}"));
+    assert_eq!((setting("which"), setting("instance-2.which")), (Some("1"), Some("2")));
+    assert_eq!((setting("same"), setting("instance-2.same")), (Some("1"), None));
+    let paths = ["path", "instance-2.path"].map(setting);
+    assert_eq!(paths, [Some("{scratch}/1/there"), Some("{scratch}/2/there")]);
+}

@@ -27,7 +27,7 @@ pub(crate) fn executes(plan: &Plan) -> Vec<String> {
         if let Some(build) = plan.build(&levels, Path::new("{build}"), scratch) {
             add("build", &other, &build.step.command);
         }
-        for number in 1..=plan.instances() {
+        for number in 1..=plan.instances(&levels) {
             let step = |step: Option<Step>| step.map(|step| step.command);
             if let Some(command) = step(plan.setup(&levels, scratch, number)) {
                 add("setup", &other, &command);
@@ -50,19 +50,19 @@ pub(crate) fn executes(plan: &Plan) -> Vec<String> {
             let shown = target.masked();
             add("load, each event", &own, shown.strip_prefix("exec:").unwrap_or(&shown));
         }
-        for number in 1..=plan.instances() {
+        for number in 1..=plan.instances(levels) {
             if let Some(step) = plan.verify(levels, scratch, number) {
                 add("verify", &other, &step.command);
+            }
+            for of in plan.server_values(levels, scratch, number) {
+                add(&format!("value {} at each interval", of.name), &other, &of.step.command);
+            }
+            for of in plan.server_settings(levels, scratch, number) {
+                add(&format!("settings {}", of.name), &other, &of.step.command);
             }
         }
         for (name, step) in plan.values(levels, scratch) {
             add(&format!("value {name}"), &other, &step.command);
-        }
-        for of in plan.server_values(levels, scratch) {
-            add(&format!("value {} at each interval", of.name), &other, &of.step.command);
-        }
-        for of in plan.server_settings(levels, scratch) {
-            add(&format!("settings {}", of.name), &other, &of.step.command);
         }
     }
     if let Some(script) = plan.script_path() {

@@ -3,14 +3,15 @@
 use record::agents::{FleetSettings, label};
 use record::bakeoff::{Factor, Judge};
 
+use crate::admission::Admission;
 use crate::matrix::{Limits, owners};
 use crate::parsed::{
-    ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer, ParsedValue,
-    ParsedVariable,
+    ParsedAdmission, ParsedFleet, ParsedPhases, ParsedPlan, ParsedPrepare, ParsedRun, ParsedServer,
+    ParsedValue, ParsedVariable,
 };
 use crate::phases::{BuildPlan, PreparePlan, RunPlan, ValuePlan, Warmup};
 use crate::plan::{Note, Plan};
-use crate::server::{ClientCpus, EnvPlan, MemoryLayout, ServerPlan, cpu_list};
+use crate::server::{ClientCpus, EnvPlan, MemoryLayout, ServerPlan};
 use crate::sha256::sha256;
 use crate::slices::Slices;
 
@@ -46,6 +47,7 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
             }),
             None => None,
         },
+        admission: parsed.admission.as_ref().and_then(admission),
         load: parsed.load.whole()?,
         fleet: match parsed.fleet {
             Some(fleet) => Some(self::fleet(fleet)?),
@@ -95,6 +97,15 @@ pub(super) fn assemble(parsed: ParsedPlan, text: &str, name: &str, parts: Parts)
     })
 }
 
+fn admission(parsed: &ParsedAdmission) -> Option<Admission> {
+    Some(Admission {
+        busy_ratio_max: parsed.busy.as_ref()?.value,
+        free_bytes_min: parsed.free.as_ref()?.value,
+        wait: parsed.wait.as_ref()?.value,
+        otherwise: parsed.otherwise.as_ref()?.value,
+    })
+}
+
 fn fleet(parsed: ParsedFleet) -> Option<FleetSettings> {
     let labels = parsed.place.map(|place| place.value).unwrap_or_default();
     Some(FleetSettings {
@@ -120,10 +131,10 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         ready_timeout: parsed.ready_timeout?.value,
         stop: parsed.stop?.value,
         stop_timeout: parsed.stop_timeout?.value,
-        instances: parsed.instances?.value,
-        cpus: parsed.cpus.and_then(|cpus| cpus.value.iter().map(|list| cpu_list(list)).collect()),
-        mem: parsed.mem.and_then(|nodes| nodes.value.iter().map(|list| cpu_list(list)).collect()),
-        nice: parsed.nice?.value,
+        instances: parsed.instances?,
+        cpus: parsed.cpus,
+        mem: parsed.mem,
+        nice: parsed.nice?,
         memory: MemoryLayout {
             address_space: parsed.address_space?.value,
             huge_pages: parsed.huge_pages?.value,
@@ -131,7 +142,7 @@ fn server(parsed: ParsedServer, factors: &[Factor]) -> Option<ServerPlan> {
         cpu_max: parsed.cpu_max.map(|cpus| cpus.value),
         memory_max: parsed.memory_max.map(|bytes| bytes.value),
         files: parsed.files.into_iter().map(|file| (file.name.value, file.text)).collect(),
-        scheduler: parsed.scheduler?.value,
+        scheduler: parsed.scheduler?,
         user: parsed.user.map(|user| user.value),
         inherit_env: parsed.inherit_env?.value,
         environment: general.into_iter().chain(particular).map(environment).collect(),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use record::bakeoff::Plot;
-use record::load::settings;
+use record::load::settings::{self, Values};
 
 use super::kind::{
-    BOOL, Key, Kind, Need, Placeholders, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form, key,
-    whole, word,
+    ANY_TIME, BOOL, Key, Kind, Need, Placeholders, RUN_RETRIES, TEXT, TEXTS, WITHOUT_IT_NONE, at_least, form,
+    key, whole, word,
 };
 
 fn plots() -> Vec<&'static str> {
@@ -157,4 +157,38 @@ pub(super) const BUILD: &[Key] = &[
         "time limit; bakeoff then kills the command's process group, and the command has failed",
     ),
     RUN_RETRIES,
+];
+
+/// Keys of the admission of trials.
+pub(super) const ADMISSION: &[Key] = &[
+    key(
+        "busy",
+        Kind::Value(Values::Percent { max_ratio: 1.0 }),
+        Need::Default("\"5%\""),
+        "\"10%\"",
+        "the largest share of the CPUs that other work may use just before a trial",
+    ),
+    key(
+        "free",
+        Kind::Value(Values::Bytes { min: 16 << 20 }),
+        Need::Default("\"100MiB\""),
+        "\"2GiB\"",
+        "the least free space of the disks of the scratch folder and of the archive; with less, a trial fails \
+         before it begins",
+    ),
+    key(
+        "wait",
+        ANY_TIME,
+        Need::Default("\"30s\""),
+        "\"5m\"",
+        "the longest wait for these conditions before each trial",
+    ),
+    key(
+        "otherwise",
+        word(|| vec!["flag", "postpone"]),
+        Need::Default("\"flag\""),
+        "\"postpone\"",
+        "a trial for which they do not hold by then is measured and flagged, or is repeated once at the end of \
+         its block, and then measured and flagged",
+    ),
 ];

@@ -29,6 +29,9 @@ pub(super) const fn word(words: fn() -> Vec<&'static str>) -> Kind {
 pub(super) const RUN_RETRIES: Key =
     key("retries", whole(0, 100), Need::Default("0"), "2", "retries after a failure");
 
+pub(super) const SERVER: Placeholders =
+    Placeholders::WholePlot { because: "one server runs for the whole series" };
+
 pub(super) const DATA: Placeholders =
     Placeholders::WholePlot { because: "the whole series uses one data set" };
 
@@ -64,6 +67,11 @@ pub(crate) enum Kind {
     Between { above: f64, below: f64 },
     /// `rate`: the only key that takes text, number, list or table.
     Rate,
+    /// Lists of numbers: one for each instance of the server, or a single one.
+    Places {
+        /// Name of the numbered things: CPUs, nodes.
+        of: &'static str,
+    },
     /// A table, or a word that stands for one.
     Table { or: &'static [&'static str] },
 }
@@ -116,6 +124,10 @@ impl Kind {
                     "\"max\", {per_s}, shares of the capacity such as [\"25%\", \"50%\"], or {{ slo = \"p99<10ms\" }}"
                 )
             }
+            Self::Places { of } => format!(
+                "a list of {of} such as \"0\", \"0-3\" or \"0,2,8-11\" for each instance, or a single one that the \
+                 instances share in equal parts"
+            ),
             Self::Table { or: [] } => "a table".into(),
             Self::Table { or } => format!("a table or {}", quoted(or)),
         }
@@ -132,6 +144,7 @@ impl Kind {
             | Self::Combination
             | Self::Combinations
             | Self::Rate
+            | Self::Places { .. }
             | Self::Table { .. } => true,
         }
     }

@@ -57,7 +57,8 @@ impl Plan {
             }
         };
         refuse(self.server.is_none(), "a [server]: a target that bakeoff does not start cannot be frozen");
-        refuse(self.instances() > 1, "one server instance per series: `server.instances` is not supported");
+        let has_several = self.configurations().iter().any(|levels| self.instances(levels) > 1);
+        refuse(has_several, "one server instance per series: `server.instances` is not supported");
         refuse(self.limits().0.is_some(), "no `server.cpu_max`: a quota's periods do not match the turns");
         refuse(self.judge.sequential, "no `design.sequential`");
         refuse(self.control_arm, "no `observe.control_arm`");

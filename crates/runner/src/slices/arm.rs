@@ -22,13 +22,14 @@ use record::resources::Resource;
 use record::run::RunHeader;
 use record::verdict::Validity;
 
+use crate::admission::Refused;
 use crate::beside::Beside;
 use crate::conductor::Conductor;
 use crate::control_group::ControlGroup;
 use crate::error::RunnerError;
 use crate::generator;
 use crate::machine::Machine;
-use crate::series::{Series, told};
+use crate::series::{Series, Trouble, told};
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
 use crate::server_settings::Settings;
@@ -52,26 +53,28 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Begins the trial of a series that is ready. `Err` inside: the reason that it cannot be frozen.
-    pub(super) fn of(
-        conductor: &mut Conductor<'_>,
-        series: &Series,
-    ) -> Result<Result<Self, String>, RunnerError> {
+    /// Begins the trial of a series that is ready.
+    pub(super) fn of(conductor: &mut Conductor<'_>, series: &Series) -> Result<Self, Trouble> {
         let Some(group) = series.workspace.control_group().cloned() else {
-            return Ok(Err("its server cannot be frozen: no control group could be created".to_owned()));
+            let why = "its server cannot be frozen: no control group could be created";
+            return Err(Trouble::NoSeries(why.to_owned()));
         };
         let trial = series.work.trials.first().expect("work has trials").clone();
         (conductor.on_event)(&Event::Trial(&trial));
-        let changed = trial::record_machine(conductor, &trial, &series.workspace);
+        let changed = match trial::record_machine(conductor, &trial, &series.workspace) {
+            Ok(changed) => changed,
+            Err(Refused::Stopped) => return Err(Trouble::Stopped),
+            Err(Refused::Failed(reason)) => return Err(Trouble::NoSeries(reason)),
+        };
         let settings = trial::settings(conductor, &trial, &series.workspace);
         settings.note(&mut conductor.environment);
         conductor.settings_at_first.get_or_insert_with(|| settings.clone());
         let machine = conductor.machine.as_ref().map(Machine::look);
         let header = trial::header(conductor, &trial);
-        let writer = conductor.archive.begin(&header)?;
+        let writer = conductor.archive.begin(&header).map_err(RunnerError::from)?;
         conductor.ledger.say_of_trial(&trial, Step::TrialWarming)?;
         let before = Before { warm_up: None, machine, changed, settings };
-        Ok(Ok(Self { trial, group, header, writer, before }))
+        Ok(Self { trial, group, header, writer, before })
     }
 }
 
