@@ -52,7 +52,9 @@ fn the_waits_of_a_quiet_machine_are_no_mark() {
 /// A server that takes 2 ms, and once 102 ms.
 ///
 /// - `is_stop`: whether the generator is stopped then.
-fn slow_once(is_stop: bool) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) + Send + Sync + 'static {
+fn slow_once(
+    is_stop: bool,
+) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) + Send + Sync + 'static {
     let events = AtomicU64::new(0);
     move |scene| {
         let is_slow = events.fetch_add(1, Ordering::SeqCst) == 300;

@@ -43,7 +43,7 @@ pub(crate) fn check(values: &Histogram, delayed: &Histogram) -> Option<Check> {
         (1_000.0 * quantile).round() / 10.0,
         written(of_ns as f64)
     );
-    (found < limit).then(|| Check {
+    (found < limit).then_some(Check {
         name: "client-paused",
         ok: false,
         found: found as f64,
