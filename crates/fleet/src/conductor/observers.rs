@@ -262,8 +262,8 @@ mod tests {
         for refused in [
             missing("io", &why),
             all(MISSING_MAX + 1),
-            missing(&why[..PART_BYTES_MAX + 1], "no"),
-            number(&why[..NAME_BYTES_MAX + 1], ""),
+            missing(&why[..=PART_BYTES_MAX], "no"),
+            number(&why[..=NAME_BYTES_MAX], ""),
             b"garbage\n".to_vec(),
         ] {
             let found = read(&[number("a", ""), refused].concat(), 4_096);
