@@ -193,15 +193,14 @@ mod tests {
         assert!(certain <= 130, "{certain} of 2,000");
     }
 
-    /// Hollander, Wolfe and Chicken, table A.30 (Kendall's K): with 10 values, P(K >= 23) = 0.023; 45 pairs, of
-    /// which 11 are inverted. With 5, P(K >= 10) = 1/120 and P(K >= 8) = 5/120.
+    /// Hollander, Wolfe and Chicken, table A.30 (Kendall's K): with 10 values, P(K >= 23) = 0.023; of the 45
+    /// pairs, 11 are then inverted. With 5, P(K >= 10) = 1/120 and P(K >= 8) = 5/120.
     #[test]
     fn the_interval_of_few_points_is_that_of_kendalls_distribution() {
         assert_eq!(left_out(10, 0.023_5), Some(11));
         assert_eq!(left_out(10, 0.022), Some(10));
         assert_eq!([0.008, 0.009, 0.042].map(|tail| left_out(5, tail)), [None, Some(0), Some(1)]);
-        let points: Vec<(f64, f64)> =
-            [1.0, 3.0, 2.0, 5.0, 4.0].iter().zip(0..).map(|(level, time)| (f64::from(time), *level)).collect();
+        let points = [(0.0, 1.0), (1.0, 3.0), (2.0, 2.0), (3.0, 5.0), (4.0, 4.0)];
         // The slopes of the ten pairs lie from -1 to 3.
         assert_eq!(theil_sen_interval(&points, 0.009, 0.0), Some((-1.0, 3.0)));
         assert_eq!(theil_sen_interval(&points, 0.008, 0.0), None);

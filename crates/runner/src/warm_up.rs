@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use analysis::steady::{Steadiness, steadiness};
+use analysis::steady::{Matters, Steadiness, next_look, steadiness};
 use load::{Event, LoadError, Stop};
 use nix::unistd::Pid;
 use plan::Plan;
@@ -141,6 +141,10 @@ pub(crate) fn partial_cycles(warm_up: &WarmUp, measured: Duration) -> Option<Str
 struct Strand {
     metric: String,
     batches: Vec<f64>,
+    /// Number of batches up to the last one without a value: only what follows can be steady.
+    from: usize,
+    /// Number of batches after it at which they are judged next.
+    next_look: usize,
     /// Reason that the last batch without a value has none.
     missing: Option<String>,
     found: Steadiness,
@@ -150,8 +154,8 @@ struct Strand {
 struct Judge<'a> {
     observed: &'a Observed<'a>,
     meter: ServerMeter,
-    rope_ratio: f64,
-    min_s: f64,
+    matters: Matters,
+    least_s: f64,
     /// Intervals in a batch.
     parts: u32,
     strands: Vec<Strand>,
@@ -168,21 +172,17 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(plan: &Plan, settings: &LoadSettings, observed: &'a Observed<'a>, parts: u32) -> Self {
-        let strand = |metric: &String| Strand {
-            metric: metric.clone(),
-            batches: Vec::new(),
-            missing: None,
-            found: Steadiness::Unsteady("no batch was completed".to_owned()),
-        };
+        let rules = plan.warmup();
+        let measured = plan.measure().as_secs_f64() / rules.batch().as_secs_f64();
         let meter = ServerMeter::of(&observed.pids, settings.target.scheme());
         Self {
             observed,
             cpu_s: meter.so_far_s(),
             meter,
-            rope_ratio: plan.judge().rope_ratio,
-            min_s: plan.warmup().min.as_secs_f64(),
+            matters: Matters { rope_ratio: plan.judge().rope_ratio, measured },
+            least_s: rules.least().as_secs_f64(),
             parts,
-            strands: plan.warmup().judge.iter().map(strand).collect(),
+            strands: rules.judge.iter().map(|metric| Strand::new(metric)).collect(),
             intervals: 0,
             seconds: 0.0,
             events: 0.0,
@@ -221,7 +221,7 @@ impl<'a> Judge<'a> {
                 }
                 _ => server_use::level(self.observed.whose, &(self.observed.members)()),
             };
-            strand.add(value, self.rope_ratio);
+            strand.add(value, self.matters);
         }
         self.so_far_s += self.seconds;
         self.batches += 1;
@@ -229,14 +229,15 @@ impl<'a> Judge<'a> {
         self.latency.clear();
     }
 
-    /// Whether every metric is steady, and the least length has passed.
+    /// Whether every metric was steady when it was judged last, and the least length has passed.
     fn is_over(&self) -> bool {
         let is_steady = |strand: &Strand| !matches!(strand.found, Steadiness::Unsteady(_));
         let mut judged = self.strands.iter().filter(|strand| strand.is_judged()).peekable();
-        self.so_far_s >= self.min_s && judged.peek().is_some() && judged.all(is_steady)
+        self.so_far_s >= self.least_s && judged.peek().is_some() && judged.all(is_steady)
     }
 
-    fn end(self) -> Warmed {
+    fn end(mut self) -> Warmed {
+        self.strands.iter_mut().for_each(|strand| strand.look(self.matters));
         let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
         let (judged, missing): (Vec<Strand>, Vec<Strand>) =
             self.strands.into_iter().partition(Strand::is_judged);
@@ -263,21 +264,37 @@ fn p99_s(latency: &Histogram) -> Maybe<f64> {
 }
 
 impl Strand {
+    fn new(metric: &str) -> Self {
+        let found = Steadiness::Unsteady("no batch was completed".to_owned());
+        let metric = metric.to_owned();
+        Self { metric, batches: Vec::new(), from: 0, next_look: next_look(0), missing: None, found }
+    }
+
     /// Whether it had a value at least once: what no batch has cannot be judged.
     fn is_judged(&self) -> bool {
         self.batches.iter().any(|z| z.is_finite()) || self.missing.is_none()
     }
 
-    /// Adds a batch. The level of one without a value is unknown.
-    fn add(&mut self, value: Maybe<f64>, rope_ratio: f64) {
+    /// Adds a batch, and judges if it is time. The level of a batch without a value is unknown.
+    fn add(&mut self, value: Maybe<f64>, matters: Matters) {
         let value = value.unwrap_or_else(|why| {
             self.missing = Some(why.reason);
             f64::NAN
         });
         self.batches.push(value);
-        // Only what follows the last batch without a value can be steady.
-        let from = self.batches.iter().rposition(|z| !z.is_finite()).map_or(0, |last| last + 1);
-        self.found = steadiness(&self.batches[from..], rope_ratio);
+        if !value.is_finite() {
+            self.from = self.batches.len();
+        }
+        if !value.is_finite() || self.batches.len() - self.from >= self.next_look {
+            self.look(matters);
+        }
+    }
+
+    /// Judges what follows the last batch without a value.
+    fn look(&mut self, matters: Matters) {
+        let batches = &self.batches[self.from..];
+        self.found = steadiness(batches, matters);
+        self.next_look = next_look(batches.len());
     }
 
     fn course(&self, batch_s: f64) -> JudgedCourse {
@@ -311,9 +328,9 @@ mod tests {
     }
 
     fn of(metric: &str, batches: impl Iterator<Item = Maybe<f64>>) -> Strand {
-        let (metric, found) = (metric.to_owned(), Steadiness::Flat);
-        let mut strand = Strand { metric, batches: Vec::new(), missing: None, found };
-        batches.for_each(|batch| strand.add(batch, 0.01));
+        let (mut strand, matters) = (Strand::new(metric), Matters { rope_ratio: 0.01, measured: 12.0 });
+        batches.for_each(|batch| strand.add(batch, matters));
+        strand.look(matters);
         strand
     }
 
@@ -372,6 +389,17 @@ mod tests {
         batches[11] = 5.0;
         batches[3] = f64::NAN;
         assert_eq!(strand("p99", &batches).course, Course::NoSteadyState, "8 batches are too few");
+    }
+
+    /// 2 % a batch, and noise of 2 %: ten of such batches look even.
+    #[test]
+    fn a_noisy_drift_is_not_over_after_ten_batches() {
+        let noisy = |i: usize| 2.0 * ((i * i * 7 + 3 * i) % 11) as f64 / 5.0 - 2.0;
+        let batches: Vec<f64> = (0..42).map(|i| 100.0 + 2.0 * i as f64 + noisy(i)).collect();
+        for n in 10..=42 {
+            let found = strand("rss", &batches[..n]);
+            assert_eq!(found.course, Course::NoSteadyState, "{n} batches: {found:?}");
+        }
     }
 
     #[test]
