@@ -2,21 +2,20 @@
 //!
 //! The noise of one trial is the spread of its value about what its cell and its block explain. It has parts:
 //! the fresh server of each series, the trials of a series, and chance within a trial, which a longer
-//! measured phase averages out. Of the last, regression over the intervals separates the part that goes with
-//! stolen time, with the placement of threads and with I/O. These causes may overlap, so their shares need
-//! not add up.
+//! measured phase averages out. Of the last, `causes` separates the parts that go with stolen time, with the
+//! placement of threads and with I/O.
+
+mod causes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, Levels, Metric, blocks_min};
-use record::block_io::IoInterval;
-use record::cpu::CpuInterval;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
-use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 
-use crate::intervals::{Interval, intervals};
+use self::causes::{io, levels, placement, steal};
+pub use self::causes::{IoEvidence, OfIo, Subject};
 use crate::metric::value;
 use crate::student::t_above;
 
@@ -25,8 +24,6 @@ const INTERVALS_MIN: usize = 6;
 /// Fewest batches, and the autocorrelation from which intervals are joined into longer ones.
 const BATCHES_MIN: usize = 5;
 const CORRELATION_MAX: f64 = 0.2;
-/// Level of the test that a cause explains anything.
-const CAUSE_ALPHA: f64 = 0.01;
 
 /// Noise of one trial's value, as variances of its logarithm.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,9 +39,11 @@ pub struct Noise {
     pub between_trials: f64,
     /// Part within trials: chance, which shrinks with their length.
     pub within: f64,
-    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance.
+    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance, or if more is
+    /// stolen when the work goes better.
     pub steal_ratio: Maybe<f64>,
-    /// Share of the variation within trials that goes with an uneven use of the CPUs.
+    /// Share of the variation within trials that goes with an uneven use of the CPUs, under the same
+    /// conditions.
     pub placement_ratio: Maybe<f64>,
     /// Part of the variation within trials that goes with I/O.
     pub io: Maybe<OfIo>,
@@ -52,45 +51,6 @@ pub struct Noise {
     pub trials: usize,
     /// Length of a measured phase.
     pub trial_s: f64,
-}
-
-/// Part of the variation within trials that goes with block I/O.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OfIo {
-    /// Share of the variation; 0 if that may be chance, or if I/O rises and falls with the work itself.
-    pub ratio: f64,
-    /// The number of the better evidence.
-    pub by: IoEvidence,
-    /// Correlation of that number with the logarithm of the value, without the trials' means.
-    pub correlation: f64,
-}
-
-/// Number of an interval that shows what I/O did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IoEvidence {
-    /// Mean time of a request to a block device.
-    Wait,
-    /// Bytes that block devices transferred.
-    Bytes,
-}
-
-impl IoEvidence {
-    /// Words on paper.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Wait => "time per block request",
-            Self::Bytes => "bytes of block requests",
-        }
-    }
-}
-
-/// Value of which the noise is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// Events per second of a closed loop.
-    Throughput,
-    /// Mean latency of an open loop: its rate is set.
-    Latency,
 }
 
 /// A design that would show a difference.
@@ -170,17 +130,15 @@ pub fn noise(bakeoff: &Bakeoff) -> Maybe<Noise> {
     // What chance within the trials explains of the spread of trials; never more than all of it.
     let variance = of_trial + between_series.clone().unwrap_or(0.0);
     let within = within.min(of_trial);
-    let (steal_ratio, placement_ratio) = causes(bakeoff, of);
-    let io = io(bakeoff, of);
     Ok(Noise {
         of,
         variance,
         between_series,
         between_trials: of_trial - within,
         within,
-        steal_ratio,
-        placement_ratio,
-        io,
+        steal_ratio: steal(bakeoff, of),
+        placement_ratio: placement(bakeoff, of),
+        io: io(bakeoff, of),
         trials: measured.len(),
         trial_s,
     })
@@ -191,16 +149,6 @@ fn value_of(run: &Run, load: &LoadRecord, of: Subject) -> Option<f64> {
         Subject::Throughput => value(run, Metric::Throughput).ok()?.middle(),
         Subject::Latency => Some(load.response.as_ref().ok()?.summary()?.mean_ns),
     }
-}
-
-/// End in nanoseconds since the start of the measured phase, and level, of each interval. An interval without
-/// events has a rate of 0 and no latency.
-fn levels(load: &LoadRecord, of: Subject) -> Vec<(u64, f64)> {
-    let level = |interval: &Interval<'_>| match of {
-        Subject::Throughput => Some(interval.ended_per_s()),
-        Subject::Latency => interval.latencies().summary().map(|summary| summary.mean_ns),
-    };
-    intervals(load).iter().filter_map(|interval| Some((interval.until_ns, level(interval)?))).collect()
 }
 
 /// Relative variance of the mean of a series, by batches that are joined until they hardly correlate.
@@ -285,150 +233,6 @@ fn remove_means<'a>(left: &mut [f64], measured: &[Measured<'a>], key: fn(&Measur
     }
 }
 
-/// Shares of the variation within trials that go with stolen time, and with an uneven use of the CPUs.
-fn causes(bakeoff: &Bakeoff, of: Subject) -> (Maybe<f64>, Maybe<f64>) {
-    let share = |cause: fn(&CpuInterval) -> Maybe<f64>| -> Maybe<f64> {
-        let found = correlated(bakeoff, of, CAUSE_ALPHA, |run, levels| {
-            let Some(first) = run.cpu.first() else {
-                return Err(Missing::because("the CPUs were not watched"));
-            };
-            let at =
-                |i: &CpuInterval| -> Maybe<Option<Caused>> { Ok(Some((i.from_ns, i.until_ns, cause(i)?))) };
-            beside(run.cpu.iter().map(at), first.from_ns, levels)
-        });
-        Ok(found?.ratio)
-    };
-    (share(|interval| interval.mean(|cpu| cpu.stolen_ratio.clone())), share(imbalance))
-}
-
-/// Part of the variation within trials that goes with I/O, by the better of two numbers.
-///
-/// More work means more I/O, so I/O that rises with throughput, or falls with latency, is an effect and not a
-/// cause. The mean time of a request serves better than the time of all requests: if all
-/// threads of a closed loop wait for a slow device, the latter does not change.
-fn io(bakeoff: &Bakeoff, of: Subject) -> Maybe<OfIo> {
-    let is_cause = |correlation: f64| (correlation < 0.0) == (of == Subject::Throughput);
-    let evidence = |by: IoEvidence| -> Maybe<OfIo> {
-        // Two numbers are tried.
-        let found = correlated(bakeoff, of, CAUSE_ALPHA / 2.0, |run, levels| {
-            let Some(load) = run.load.as_ref().filter(|_| !run.instruments.io.is_empty()) else {
-                let asked = run.instruments.missing.get("io").cloned();
-                return Err(asked.unwrap_or_else(|| Missing::because("`io` is not among the instruments")));
-            };
-            let at = |i: &IoInterval| -> Maybe<Option<Caused>> {
-                Ok(of_interval(i, by)?.map(|number| (i.from_ns, i.until_ns, number)))
-            };
-            beside(run.instruments.io.iter().map(at), load.measured_from_ns, levels)
-        })?;
-        let ratio = if is_cause(found.correlation) { found.ratio } else { 0.0 };
-        Ok(OfIo { ratio, by, correlation: found.correlation })
-    };
-    match (evidence(IoEvidence::Wait), evidence(IoEvidence::Bytes)) {
-        (Ok(wait), Ok(bytes)) => Ok(if bytes.ratio > wait.ratio { bytes } else { wait }),
-        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
-        (Err(why), Err(_)) => Err(why),
-    }
-}
-
-/// The number of an interval; `None` if no request ended in it, which has no time.
-fn of_interval(interval: &IoInterval, by: IoEvidence) -> Maybe<Option<f64>> {
-    if !interval.lost.is_empty() {
-        return Err(Missing::because("block requests were lost"));
-    }
-    let total = interval.total();
-    Ok(match by {
-        IoEvidence::Bytes => Some(total.bytes as f64 / interval.seconds()),
-        IoEvidence::Wait => total.from_start.mean_ns().or_else(|| total.from_issue.mean_ns()),
-    })
-}
-
-/// Start, end and cause of an interval.
-type Caused = (u64, u64, f64);
-
-/// Variation that one cause explains.
-struct Explained {
-    ratio: f64,
-    correlation: f64,
-}
-
-/// Variation that a cause explains over all trials that have it.
-///
-/// - `of_trial`: cause and ln level of the intervals of a trial, both without their means.
-fn correlated(
-    bakeoff: &Bakeoff,
-    of: Subject,
-    alpha: f64,
-    of_trial: impl Fn(&Run, &[(u64, f64)]) -> Maybe<Vec<(f64, f64)>>,
-) -> Maybe<Explained> {
-    let (mut pairs, mut trials, mut why) = (Vec::new(), 0_u32, None);
-    for (_, run) in bakeoff.sealed() {
-        let Some(load) = &run.load else { continue };
-        // Blocks of a control arm have no instruments.
-        match of_trial(run, &levels(load, of)) {
-            Ok(own) if own.len() >= 3 => {
-                trials += 1;
-                pairs.extend(own);
-            }
-            Ok(_) => {}
-            Err(missing) => why = Some(missing),
-        }
-    }
-    match why {
-        Some(why) if trials == 0 => Err(why),
-        _ => explained(&pairs, trials, alpha),
-    }
-}
-
-/// Largest difference of the CPUs' use in an interval.
-fn imbalance(interval: &CpuInterval) -> Maybe<f64> {
-    let busy = interval.cpus.iter().map(record::cpu::CpuSample::busy_ratio).collect::<Maybe<Vec<f64>>>()?;
-    let most = busy.iter().copied().fold(0.0, f64::max);
-    Ok(most - busy.iter().copied().fold(most, f64::min))
-}
-
-/// Cause and ln level of each interval of a trial, both without their means.
-///
-/// - `causes`: start, end and cause of each interval; `None` of an interval that has none.
-/// - `origin_ns`: start of the measured phase.
-fn beside(
-    causes: impl Iterator<Item = Maybe<Option<Caused>>>,
-    origin_ns: u64,
-    levels: &[(u64, f64)],
-) -> Maybe<Vec<(f64, f64)>> {
-    let mut pairs = Vec::new();
-    for cause in causes {
-        let Some((from_ns, until_ns, cause)) = cause? else { continue };
-        let end_ns = until_ns.saturating_sub(origin_ns);
-        let length_ns = until_ns.saturating_sub(from_ns);
-        let level = levels.iter().find(|(end, _)| end.abs_diff(end_ns) < length_ns / 4);
-        if let Some((_, level)) = level.filter(|(_, level)| *level > 0.0) {
-            pairs.push((cause, level.ln()));
-        }
-    }
-    let n = pairs.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
-    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    Ok(pairs.into_iter().map(|p| (p.0 - x, p.1 - y)).collect())
-}
-
-/// R^2 of one cause over all trials; 0 if an F test at `alpha` does not find it.
-fn explained(pairs: &[(f64, f64)], trials: u32, alpha: f64) -> Maybe<Explained> {
-    let df = pairs.len() as f64 - f64::from(trials) - 1.0;
-    if df < 3.0 {
-        return Err(Missing::because("too few intervals"));
-    }
-    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
-    let (xx, xy, yy) = (sum(|p| p.0 * p.0), sum(|p| p.0 * p.1), sum(|p| p.1 * p.1));
-    if xx <= 0.0 || yy <= 0.0 {
-        return Ok(Explained { ratio: 0.0, correlation: 0.0 });
-    }
-    let correlation = (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0);
-    let share = correlation * correlation;
-    let f = share / (1.0 - share).max(1e-12) * df;
-    let p = FisherSnedecor::new(1.0, df).map_or(1.0, |law| law.sf(f));
-    Ok(Explained { ratio: if p < alpha { share } else { 0.0 }, correlation })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -498,26 +302,6 @@ mod tests {
             assert!((said / of_means - 1.0).abs() < 0.3, "{phi}: {said} is not {of_means}");
         }
         assert_eq!(variance_of_mean(&[1.0; 5]), None);
-    }
-
-    #[test]
-    fn a_cause_has_its_share_and_chance_has_none() {
-        let mut chance = SplitMix(4);
-        let pairs: Vec<(f64, f64)> = (0..200)
-            .map(|_| {
-                let x = chance.normal();
-                (x, x + chance.normal())
-            })
-            .collect();
-        let share = |pairs: &[(f64, f64)]| explained(pairs, 1, CAUSE_ALPHA).map(|found| found.ratio);
-        assert!((share(&pairs).unwrap() - 0.5).abs() < 0.1);
-        let found = (0..500).filter(|_| {
-            let pairs: Vec<(f64, f64)> = (0..40).map(|_| (chance.normal(), chance.normal())).collect();
-            share(&pairs).unwrap() > 0.0
-        });
-        assert!(found.count() <= 15);
-        assert!(share(&[(0.0, 1.0); 20]).unwrap().abs() < f64::EPSILON, "a machine without steal");
-        assert!(share(&pairs[..4]).is_err());
     }
 
     #[test]
