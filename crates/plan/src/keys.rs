@@ -393,7 +393,7 @@ pub(crate) const TABLES: &[Table] = &[
                 WITHOUT_IT_NONE,
                 "[\"throughput\", \"p99\"]",
                 "metrics that must be steady before measurement starts, compared in batches of 1.25 s or of a \
-                 48th of `max`; a p99 is judged if batches have at least 100 events",
+                 48th of `max`; a p99 takes up to four batches, which need at least 100 events",
             ),
         ],
     },

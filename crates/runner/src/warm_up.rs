@@ -28,6 +28,9 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Longest warm-up of the load that is measured, after a judged one.
 const REST_MAX: Duration = Duration::from_secs(1);
 
+/// Most batches that one p99 covers.
+const TAIL_BATCHES_MAX: u32 = 4;
+
 /// Fewest cycles in a measured phase, and the largest difference from a whole number of them, as a share.
 const CYCLES_MIN: f64 = 5.0;
 const CYCLES_OFF_RATIO_MAX: f64 = 0.02;
@@ -140,6 +143,10 @@ pub(crate) fn partial_cycles(warm_up: &WarmUp, measured: Duration) -> Option<Str
 #[derive(Debug)]
 struct Strand {
     metric: String,
+    /// Batches that one value covers.
+    width: u32,
+    /// Changes that matter, with the measured phase in such values.
+    matters: Matters,
     batches: Vec<f64>,
     /// Number of batches up to the last one without a value: only what follows can be steady.
     from: usize,
@@ -154,7 +161,6 @@ struct Strand {
 struct Judge<'a> {
     observed: &'a Observed<'a>,
     meter: ServerMeter,
-    matters: Matters,
     least_s: f64,
     /// Intervals in a batch.
     parts: u32,
@@ -164,6 +170,7 @@ struct Judge<'a> {
     seconds: f64,
     events: f64,
     latency: Histogram,
+    tail: Tail,
     /// CPU time of the server at its beginning.
     cpu_s: Maybe<f64>,
     so_far_s: f64,
@@ -174,19 +181,20 @@ impl<'a> Judge<'a> {
     fn new(plan: &Plan, settings: &LoadSettings, observed: &'a Observed<'a>, parts: u32) -> Self {
         let rules = plan.warmup();
         let measured = plan.measure().as_secs_f64() / rules.batch().as_secs_f64();
+        let matters = Matters { rope_ratio: plan.judge().rope_ratio, measured };
         let meter = ServerMeter::of(&observed.pids, settings.target.scheme());
         Self {
             observed,
             cpu_s: meter.so_far_s(),
             meter,
-            matters: Matters { rope_ratio: plan.judge().rope_ratio, measured },
             least_s: rules.least().as_secs_f64(),
             parts,
-            strands: rules.judge.iter().map(|metric| Strand::new(metric)).collect(),
+            strands: rules.judge.iter().map(|metric| Strand::new(metric, matters)).collect(),
             intervals: 0,
             seconds: 0.0,
             events: 0.0,
             latency: Histogram::new(),
+            tail: Tail { latency: Histogram::new(), batches: 0, width: 1 },
             so_far_s: 0.0,
             batches: 0,
         }
@@ -213,7 +221,12 @@ impl<'a> Judge<'a> {
         for strand in &mut self.strands {
             let value = match strand.metric.as_str() {
                 "throughput" => Ok(self.events / self.seconds),
-                "p99" => p99_s(&self.latency),
+                "p99" => {
+                    let value = self.tail.add(&self.latency);
+                    strand.widen(self.tail.width);
+                    let Some(value) = value else { continue };
+                    value
+                }
                 // A batch without an event has no cost: its level is unknown, not 0.
                 // A counter that went back is that of another process.
                 "cpu-per-event" => {
@@ -221,7 +234,7 @@ impl<'a> Judge<'a> {
                 }
                 _ => server_use::level(self.observed.whose, &(self.observed.members)()),
             };
-            strand.add(value, self.matters);
+            strand.add(value);
         }
         self.so_far_s += self.seconds;
         self.batches += 1;
@@ -237,7 +250,7 @@ impl<'a> Judge<'a> {
     }
 
     fn end(mut self) -> Warmed {
-        self.strands.iter_mut().for_each(|strand| strand.look(self.matters));
+        self.strands.iter_mut().for_each(Strand::look);
         let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
         let (judged, missing): (Vec<Strand>, Vec<Strand>) =
             self.strands.into_iter().partition(Strand::is_judged);
@@ -263,11 +276,56 @@ fn p99_s(latency: &Histogram) -> Maybe<f64> {
         .ok_or_else(|| Missing::because(format!("a p99 needs batches of 100 events, and one had {events}")))
 }
 
+/// Latencies of the batches that one p99 covers.
+struct Tail {
+    latency: Histogram,
+    batches: u32,
+    /// Batches to cover.
+    width: u32,
+}
+
+impl Tail {
+    /// Adds a batch, and returns the p99 if that completes one. With too few events, that p99 and all later ones
+    /// cover twice as many batches, up to [`TAIL_BATCHES_MAX`].
+    fn add(&mut self, batch: &Histogram) -> Option<Maybe<f64>> {
+        self.latency.add(batch);
+        self.batches += 1;
+        if self.batches < self.width {
+            return None;
+        }
+        let value = p99_s(&self.latency);
+        if value.is_err() && self.width < TAIL_BATCHES_MAX {
+            self.width *= 2;
+            return None;
+        }
+        self.latency.clear();
+        self.batches = 0;
+        Some(value)
+    }
+}
+
 impl Strand {
-    fn new(metric: &str) -> Self {
-        let found = Steadiness::Unsteady("no batch was completed".to_owned());
-        let metric = metric.to_owned();
-        Self { metric, batches: Vec::new(), from: 0, next_look: next_look(0), missing: None, found }
+    fn new(metric: &str, matters: Matters) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            width: 1,
+            matters,
+            batches: Vec::new(),
+            from: 0,
+            next_look: next_look(0),
+            missing: None,
+            found: Steadiness::Unsteady("no batch was completed".to_owned()),
+        }
+    }
+
+    /// Begins again, with values that cover more batches, if they do.
+    fn widen(&mut self, width: u32) {
+        if width == self.width {
+            return;
+        }
+        let measured = self.matters.measured * f64::from(self.width) / f64::from(width);
+        let matters = Matters { measured, ..self.matters };
+        *self = Self { width, missing: self.missing.take(), ..Self::new(&self.metric, matters) };
     }
 
     /// Whether it had a value at least once: what no batch has cannot be judged.
@@ -276,7 +334,7 @@ impl Strand {
     }
 
     /// Adds a batch, and judges if it is time. The level of a batch without a value is unknown.
-    fn add(&mut self, value: Maybe<f64>, matters: Matters) {
+    fn add(&mut self, value: Maybe<f64>) {
         let value = value.unwrap_or_else(|why| {
             self.missing = Some(why.reason);
             f64::NAN
@@ -286,18 +344,20 @@ impl Strand {
             self.from = self.batches.len();
         }
         if !value.is_finite() || self.batches.len() - self.from >= self.next_look {
-            self.look(matters);
+            self.look();
         }
     }
 
     /// Judges what follows the last batch without a value.
-    fn look(&mut self, matters: Matters) {
+    fn look(&mut self) {
         let batches = &self.batches[self.from..];
-        self.found = steadiness(batches, matters);
+        self.found = steadiness(batches, self.matters);
         self.next_look = next_look(batches.len());
     }
 
+    /// - `batch_s`: length of a batch; a value may cover several.
     fn course(&self, batch_s: f64) -> JudgedCourse {
+        let batch_s = batch_s * f64::from(self.width);
         let more_is_better = self.metric == "throughput";
         let mut period_s = None;
         let (course, evidence) = match &self.found {
@@ -328,9 +388,9 @@ mod tests {
     }
 
     fn of(metric: &str, batches: impl Iterator<Item = Maybe<f64>>) -> Strand {
-        let (mut strand, matters) = (Strand::new(metric), Matters { rope_ratio: 0.01, measured: 12.0 });
-        batches.for_each(|batch| strand.add(batch, matters));
-        strand.look(matters);
+        let mut strand = Strand::new(metric, Matters { rope_ratio: 0.01, measured: 12.0 });
+        batches.for_each(|batch| strand.add(batch));
+        strand.look();
         strand
     }
 
@@ -409,6 +469,30 @@ mod tests {
         let why = p99_s(&of_events(60)).unwrap_err().reason;
         assert!(why.ends_with("one had 60"), "{why}");
         assert!(!of("p99", (0..12).map(|_| p99_s(&of_events(60)))).is_judged());
+    }
+
+    /// 60 events in a batch, and once 30: two batches are too few then, and four enough.
+    #[test]
+    fn a_p99_of_few_events_covers_several_batches() {
+        let of_events = |events: u64| (1..=events).map(|i| (i * 1_000_000, 1)).collect::<Histogram>();
+        let mut tail = Tail { latency: Histogram::new(), batches: 0, width: 1 };
+        let mut strand = Strand::new("p99", Matters { rope_ratio: 0.01, measured: 48.0 });
+        let mut told = Vec::new();
+        for events in [60, 60, 60, 60, 30, 30, 60, 60, 60, 60, 60, 60] {
+            let value = tail.add(&of_events(events));
+            strand.widen(tail.width);
+            value.into_iter().for_each(|value| strand.add(value));
+            told.push((strand.width, strand.batches.len()));
+        }
+        let four = |n| (4, n);
+        let two = |n| (2, n);
+        let known = [two(0), two(1), two(1), two(2), two(2), four(0)];
+        assert_eq!(told[..6], known, "{told:?}");
+        assert_eq!(told[6..], [four(0), four(1), four(1), four(1), four(1), four(2)], "{told:?}");
+        assert!((strand.matters.measured - 12.0).abs() < 1e-12, "{strand:?}");
+        let mut rare = Tail { latency: Histogram::new(), batches: 0, width: 1 };
+        let values: Vec<Maybe<f64>> = (0..8).filter_map(|_| rare.add(&of_events(20))).collect();
+        assert!(values.len() == 2 && values.iter().all(Result::is_err), "80 events in 5 s: {values:?}");
     }
 
     #[test]
