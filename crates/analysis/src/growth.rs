@@ -65,7 +65,7 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
 
 /// Interval of the slope of Theil and Sen; `None` if so few points have none at this level.
 ///
-/// Without a memory of the residuals it is exact for any distribution: the number of pairs whose slope lies
+/// Without a memory of the residuals it is exact for any distribution: the number of pairs with a slope
 /// below the true one is that of inversions in a random order. A memory makes that number vary more, by the
 /// factor by which it raises the variance of a mean.
 ///

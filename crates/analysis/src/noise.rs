@@ -40,8 +40,8 @@ pub struct Noise {
     pub between_trials: f64,
     /// Part within trials: chance, which shrinks with their length.
     pub within: f64,
-    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance, or if more is
-    /// stolen when the work goes better.
+    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance, or if more
+    /// is stolen when the work goes better.
     pub steal_ratio: Maybe<f64>,
     /// Share of the variation within trials that goes with an uneven use of the CPUs, under the same
     /// conditions.
@@ -362,8 +362,8 @@ mod tests {
         };
         let of = |comparisons| Goal { beyond: 0.05, comparisons, alpha: 0.05 };
         let blocks = |trial_s, comparisons| noise.design(trial_s, &of(comparisons)).unwrap().blocks;
-        // 5 % are 0.69 standard deviations of a log ratio, sqrt(2) * 0.05; with trials a hundred times as long
-        // 1.14. docs/statistics.md: 20 blocks find 0.66, and 10 find 1.05.
+        // 5 % are 0.69 standard deviations of a log ratio, sqrt(2) * 0.05; with trials a hundred times as
+        // long 1.14. docs/statistics.md: 20 blocks find 0.66, and 10 find 1.05.
         assert!((18..=20).contains(&blocks(4.0, 1)), "{}", blocks(4.0, 1));
         assert!((8..=10).contains(&blocks(400.0, 1)), "{}", blocks(400.0, 1));
         // A family shares its alpha: a design for one comparison is too small for many.

@@ -98,15 +98,15 @@ impl Warmup {
         !self.judge.is_empty() && self.max.is_some()
     }
 
-    /// Length of a batch for judging: 1.25 s, or a 48th of the longest warm-up if that is less; but at least 0.1
-    /// s, or a 20th of the longest warm-up if that is less.
+    /// Length of a batch for judging: 1.25 s, or a 48th of the longest warm-up if that is less. But it is at
+    /// least 0.1 s, or a 20th of the longest warm-up if that is less.
     pub fn batch(&self) -> Duration {
         let longest = self.max.unwrap_or(self.min);
         BATCH_MAX.min(longest / BATCHES).max(BATCH_MIN.min(longest / BATCHES_MIN))
     }
 
-    /// Least length: nothing is judged steady before a cycle of 15 s would show, if the longest warm-up allows
-    /// that.
+    /// Least length: nothing is judged steady before a cycle of 15 s would show, if the longest warm-up
+    /// allows that.
     pub fn least(&self) -> Duration {
         let sees_cycles = self.is_judged() && self.max.is_some_and(|max| max >= CYCLES_FOUND_AFTER);
         if sees_cycles { self.min.max(CYCLES_FOUND_AFTER) } else { self.min }

@@ -115,7 +115,8 @@ pub(crate) fn design(design: &Design) -> String {
     )
 }
 
-/// `a difference of 1 % beyond the ROPE with a power of 80 %, as one of 3 comparisons that share alpha = 0.05`.
+/// `a difference of 1 % beyond the ROPE with a power of 80 %, as one of 3 comparisons that share alpha =
+/// 0.05`.
 pub(crate) fn aim(goal: &Goal) -> String {
     let comparisons = goal.comparisons.max(1);
     let family = if comparisons == 1 {

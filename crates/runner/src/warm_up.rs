@@ -285,8 +285,8 @@ struct Tail {
 }
 
 impl Tail {
-    /// Adds a batch, and returns the p99 if that completes one. With too few events, that p99 and all later ones
-    /// cover twice as many batches, up to [`TAIL_BATCHES_MAX`].
+    /// Adds a batch, and returns the p99 if that completes one. With too few events, that p99 and all later
+    /// ones cover twice as many batches, up to [`TAIL_BATCHES_MAX`].
     fn add(&mut self, batch: &Histogram) -> Option<Maybe<f64>> {
         self.latency.add(batch);
         self.batches += 1;

@@ -1,7 +1,7 @@
 //! Causes of the variation within trials: stolen time, placement of threads, I/O.
 //!
-//! Regression over the intervals of all trials, without the trials' means, gives the share of each. The causes
-//! may overlap, so their shares need not add up.
+//! Regression over the intervals of all trials, without the trials' means, gives the share of each. The
+//! causes may overlap, so their shares need not add up.
 
 use record::bakeoff::Bakeoff;
 use record::block_io::IoInterval;

@@ -135,8 +135,8 @@ fn a_server_that_drifts_is_not_steady_however_noisy_and_often_judged() {
     }
 }
 
-/// A drift at the limit itself may pass in one of a hundred judgements, which are repeated; one that moves the
-/// mean by twice the limit must not.
+/// A drift at the limit itself may pass in one of a hundred judgements, which are repeated; one that moves
+/// the mean by twice the limit must not.
 #[test]
 fn repeated_judgements_pass_a_drift_near_the_limit_rarely() {
     for (times, most) in [(1.0, 0.1), (1.5, 0.03), (2.0, 0.01)] {

@@ -8,8 +8,8 @@ use analysis::power::POWER;
 use crate::noise::{Cost, Wanted, aim, design, designs, head, not_counted, parts};
 use crate::number::{percent, significant, span};
 
-/// Writes the parts of the noise, what the plan's own blocks find, and designs that find a difference as large
-/// as its region of practical equivalence beyond it; the cheapest last.
+/// Writes the parts of the noise, what the plan's own blocks find, and designs that find a difference as
+/// large as its region of practical equivalence beyond it; the cheapest last.
 ///
 /// # Errors
 ///
