@@ -501,6 +501,13 @@ impl Checker<'_> {
                 };
                 self.problem(judge.position, kind);
             }
+            (Some(max), Some(_)) if phases.measure.as_ref().is_some_and(|it| max.value < it.value) => {
+                self.remark(
+                    max.position,
+                    "`max` is shorter than the measured phase: a drift over that phase can hardly be excluded, and a \
+                     trial is then INVALID",
+                );
+            }
             (Some(max), None) => {
                 self.remark(max.position, "`max` has no effect without `judge`: every warm-up lasts `min`");
             }

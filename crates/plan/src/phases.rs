@@ -75,7 +75,7 @@ pub struct ServerValues {
 /// Longest batch of a judged warm-up, and the number of batches up to its end in which a cycle can be found.
 const BATCH_MAX: Duration = Duration::from_millis(1_250);
 const BATCHES: u32 = 48;
-/// Length below which a batch is noise only, unless the warm-up has fewer than [`BATCHES_MIN`] of them.
+/// Shortest batch, if that leaves [`BATCHES_MIN`] of them.
 const BATCH_MIN: Duration = Duration::from_millis(100);
 const BATCHES_MIN: u32 = 20;
 /// Time after which a cycle of 15 s (a checkpoint) has been found if there is one: five of them.
@@ -167,5 +167,22 @@ mod tests {
         assert_eq!([least_s(0, 100_000), least_s(90_000, 100_000), least_s(2_000, 60_000)], [75, 90, 2]);
         let fixed = Warmup { min: Duration::from_secs(30), max: None, judge: Vec::new() };
         assert_eq!(fixed.least().as_secs(), 30);
+    }
+
+    #[test]
+    fn a_plan_counts_the_least_warm_up_and_remarks_on_a_short_maximum() {
+        let plan = |max: &str, budget: &str| {
+            let text = format!(
+                "schema = 1\ntitle = \"t\"\n[design]\nblocks = 2\n{budget}\n[load]\ntarget = \"null:\"\n[phases]\n\
+                 warm-up = {{ min = \"1s\", max = \"{max}\", judge = [\"throughput\"] }}\nmeasure = {{ time = \"60s\" }}\n"
+            );
+            crate::read(&text, "t.toml").map_err(|errors| errors.to_string())
+        };
+        let (long, short) = (plan("100s", "").unwrap(), plan("30s", "").unwrap());
+        assert_eq!([&long, &short].map(|p| p.estimate().time_min.as_secs()), [2 * (75 + 60), 2 * (1 + 60)]);
+        let is_short = |plan: &crate::Plan| plan.notes().iter().any(|n| n.text.starts_with("`max` is shorter"));
+        assert_eq!([&long, &short].map(is_short), [false, true]);
+        let refused = plan("100s", "time_budget = \"200s\"").unwrap_err();
+        assert!(refused.contains("warm-up, 1m measured") || refused.contains("75s"), "{refused}");
     }
 }

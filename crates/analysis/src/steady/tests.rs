@@ -94,17 +94,17 @@ fn simulated_classes_are_right_in_19_of_20() {
             of(
                 0.02,
                 |t| if t < 4.0 { 1_000.0 } else { 700.0 },
-                |found| matches!(found, Steadiness::After { ratio, .. } if *ratio < 1.0),
+                |found: &Steadiness| matches!(found, Steadiness::After { ratio, .. } if *ratio < 1.0),
             ),
         ),
-        ("a leak", of(0.002, |t| 1_000.0 * (1.0 + 0.02 * t), |found| !is_steady(found))),
+        ("a leak", of(0.002, |t| 1_000.0 * (1.0 + 0.02 * t), |found: &Steadiness| !is_steady(found))),
         (
             "a cycle of 12 batches",
             share(
                 Warmup { first: 64, ..MINUTE },
                 (0.02, 0.0),
                 wave,
-                |found| matches!(found, Steadiness::Cycles { period } if (period - 12.0).abs() < 1.5),
+                |found: &Steadiness| matches!(found, Steadiness::Cycles { period } if (period - 12.0).abs() < 1.5),
             ),
         ),
     ] {
@@ -160,7 +160,7 @@ fn a_checkpoint_each_15_s_is_a_cycle_in_an_ordinary_plan() {
             plan,
             (noise, 0.0),
             level,
-            |found| matches!(found, Steadiness::Cycles { period } if (period - 12.0).abs() < 1.5),
+            |found: &Steadiness| matches!(found, Steadiness::Cycles { period } if (period - 12.0).abs() < 1.5),
         );
         println!("a checkpoint, noise {noise}, depth {depth}: {cycles} have a cycle, {length} batches");
         assert!(cycles >= 0.95, "{noise} {depth}: {cycles}");
