@@ -87,8 +87,8 @@ pub(crate) fn theil_sen_interval(points: &[(f64, f64)], tail: f64, memory: f64) 
     Some((*slopes.get(ends)?, *slopes.get(slopes.len().checked_sub(1 + ends)?)?))
 }
 
-/// Largest number of inversions that a random order of `n` values has, or fewer, with a probability of at
-/// most `tail`; `None` if even none is more probable.
+/// Largest number of inversions such that a random order of `n` values has so many or fewer with a
+/// probability of at most `tail`; `None` if even the order without inversions is more probable.
 fn left_out(n: usize, tail: f64) -> Option<usize> {
     // Shares of the orders of 1, 2, ... values by their number of inversions: the last value makes 0 to all
     // of the others. Each share is a sum over a window.

@@ -244,13 +244,12 @@ impl<'a> Judge<'a> {
 
     /// Whether every metric was steady when it was judged last, and the least length has passed.
     fn is_over(&self) -> bool {
-        let is_steady = |strand: &Strand| !matches!(strand.found, Steadiness::Unsteady(_));
         let mut judged = self.strands.iter().filter(|strand| strand.is_judged()).peekable();
-        self.so_far_s >= self.least_s && judged.peek().is_some() && judged.all(is_steady)
+        self.so_far_s >= self.least_s && judged.peek().is_some() && judged.all(Strand::is_steady)
     }
 
     fn end(mut self) -> Warmed {
-        self.strands.iter_mut().for_each(Strand::look);
+        self.strands.iter_mut().filter(|strand| !strand.is_steady()).for_each(Strand::look);
         let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
         let (judged, missing): (Vec<Strand>, Vec<Strand>) =
             self.strands.into_iter().partition(Strand::is_judged);
@@ -331,6 +330,11 @@ impl Strand {
     /// Whether it had a value at least once: what no batch has cannot be judged.
     fn is_judged(&self) -> bool {
         self.batches.iter().any(|z| z.is_finite()) || self.missing.is_none()
+    }
+
+    /// Whether it was steady when it was judged last.
+    fn is_steady(&self) -> bool {
+        !matches!(self.found, Steadiness::Unsteady(_))
     }
 
     /// Adds a batch, and judges if it is time. The level of a batch without a value is unknown.
