@@ -225,8 +225,7 @@ mod tests {
                 let middle = median(&about).unwrap();
                 let residuals: Vec<f64> = about.iter().map(|level| level - middle).collect();
                 let memory = unbiased_about_line(neighbors(&residuals), f64::from(n)).clamp(0.0, 0.9);
-                theil_sen_interval(&points, 0.025, memory)
-                    .is_none_or(|(low, high)| low <= 0.3 && 0.3 <= high)
+                theil_sen_interval(&points, 0.025, memory).is_none_or(|(low, high)| low <= 0.3 && 0.3 <= high)
             };
             (0..1_000).filter(covers).count()
         };

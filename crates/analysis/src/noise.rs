@@ -14,8 +14,8 @@ use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
 
-use self::causes::{io, levels, placement, steal};
 pub use self::causes::{IoEvidence, OfIo, Subject};
+use self::causes::{io, levels, placement, steal};
 use crate::metric::value;
 use crate::power::{self, POWER};
 use crate::student::t_above;

@@ -6,6 +6,9 @@
 //! must show that a drift is too small to matter; until then, the answer is *not yet*. A cycle of fixed
 //! length looks like steps to PELT and is steady: it is looked for first.
 
+mod repetition;
+
+use self::repetition::repetition;
 use crate::cycles::cycles;
 use crate::growth::{neighbors, theil_sen, theil_sen_interval, unbiased_about_line};
 use crate::robust::median;
@@ -354,8 +357,9 @@ pub fn cycle(values: &[f64]) -> Option<f64> {
         return None;
     }
     let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, z)| (i as f64, *z)).collect();
-    let strongest = cycles(&points, CYCLE_ALPHA).cycles.into_iter().next()?;
-    (strongest.period_s * CYCLES_MIN <= values.len() as f64).then_some(strongest.period_s)
+    let strongest = cycles(&points, CYCLE_ALPHA).cycles.into_iter().next();
+    let period = strongest.map(|cycle| cycle.period_s);
+    period.filter(|period| period * CYCLES_MIN <= values.len() as f64).or_else(|| repetition(values))
 }
 
 /// Steady, with an initial part if its level surely differs.

@@ -165,8 +165,10 @@ mod tests {
         ] {
             let covered = covered(n, phi, 200, seed);
             println!("{n} levels with a memory of {phi}: {covered} of 200 intervals cover the slope");
-            // 95 % less two standard errors of the simulation: 92 %; a random walk is covered in 92 %.
-            assert!(covered >= if phi < 1.0 { 184 } else { 176 }, "{n} {phi}: {covered}");
+            // 95 % less two standard errors of the simulation: 92 %; a random walk, and what a few levels do not
+            // tell from one, is covered in 92 %.
+            let wanders = phi >= if n < 20 { 0.9 } else { 1.0 };
+            assert!(covered >= if wanders { 176 } else { 184 }, "{n} {phi}: {covered}");
         }
     }
 

@@ -180,7 +180,8 @@ mod tests {
         };
         let (long, short) = (plan("100s", "").unwrap(), plan("30s", "").unwrap());
         assert_eq!([&long, &short].map(|p| p.estimate().time_min.as_secs()), [2 * (75 + 60), 2 * (1 + 60)]);
-        let is_short = |plan: &crate::Plan| plan.notes().iter().any(|n| n.text.starts_with("`max` is shorter"));
+        let is_short =
+            |plan: &crate::Plan| plan.notes().iter().any(|n| n.text.starts_with("`max` is shorter"));
         assert_eq!([&long, &short].map(is_short), [false, true]);
         let refused = plan("100s", "time_budget = \"200s\"").unwrap_err();
         assert!(refused.contains("`time_budget`"), "{refused}");

@@ -205,10 +205,8 @@ mod tests {
     #[test]
     fn a_goal_names_its_family_and_its_power() {
         let goal = Goal { beyond: 0.01, comparisons: 3, alpha: 0.05 };
-        assert_eq!(
-            aim(&goal),
-            "a difference of 1 % beyond the ROPE with a power of 80 %, as one of 3 comparisons that share alpha = 0.05"
-        );
+        let family = "with a power of 80 %, as one of 3 comparisons that share alpha = 0.05";
+        assert_eq!(aim(&goal), format!("a difference of {} beyond the ROPE {family}", percent(0.01)));
         assert!(aim(&Goal { comparisons: 0, ..goal }).contains("as the only comparison"));
     }
 }

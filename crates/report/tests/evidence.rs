@@ -145,22 +145,14 @@ fn memory_without_a_slope_has_a_reason_on_the_page_and_in_json() {
         run.instruments.missing.insert(SERVER_MEMORY.into(), Missing::because("no such process"));
     });
     assert!(table(&html(&lost), "Growth of the server").contains("no such process"));
-    assert_eq!(
-        document(&lost)["trials"][0]["memory_trend"]["missing"]["low_bytes_per_s"],
-        "no such process"
-    );
+    assert_eq!(document(&lost)["trials"][0]["memory_trend"]["missing"]["low_bytes_per_s"], "no such process");
 }
 
 /// Judged warm-ups of the trials, by number.
 fn warmed(course: impl Fn(u32) -> Course) -> String {
     let bakeoff = bake(|n, run| {
-        run.warm_up = Some(WarmUp {
-            course: course(n),
-            took_s: 75.0,
-            batch_s: 1.25,
-            batches: 60,
-            metrics: Vec::new(),
-        });
+        run.warm_up =
+            Some(WarmUp { course: course(n), took_s: 75.0, batch_s: 1.25, batches: 60, metrics: Vec::new() });
     });
     table(&html(&bakeoff), "Warm-ups, judged").to_owned()
 }

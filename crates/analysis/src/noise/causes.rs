@@ -260,8 +260,7 @@ mod tests {
                 (x, x + chance.normal())
             })
             .collect();
-        let share =
-            |pairs: &[(f64, f64)]| explained(&[pairs.to_vec()], CAUSE_ALPHA).map(|found| found.ratio);
+        let share = |pairs: &[(f64, f64)]| explained(&[pairs.to_vec()], CAUSE_ALPHA).map(|found| found.ratio);
         assert!((share(&pairs).unwrap() - 0.5).abs() < 0.1);
         let found = (0..500).filter(|_| {
             let pairs: Vec<(f64, f64)> = (0..40).map(|_| (chance.normal(), chance.normal())).collect();

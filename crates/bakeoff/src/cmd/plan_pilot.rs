@@ -94,10 +94,7 @@ impl Pilot {
 /// What a plan wants to find: a difference as large as its region of practical equivalence, beyond it.
 fn wanted(plan: &Plan) -> Wanted {
     let judge = plan.judge();
-    let goal = Goal {
-        beyond: judge.rope_ratio,
-        comparisons: plan.comparisons(),
-        alpha: judge.alpha_at_end(),
-    };
+    let goal =
+        Goal { beyond: judge.rope_ratio, comparisons: plan.comparisons(), alpha: judge.alpha_at_end() };
     Wanted { blocks: plan.blocks(), trial_s: plan.measure().as_secs_f64(), goal }
 }
