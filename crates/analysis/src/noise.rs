@@ -2,22 +2,22 @@
 //!
 //! The noise of one trial is the spread of its value about what its cell and its block explain. It has parts:
 //! the fresh server of each series, the trials of a series, and chance within a trial, which a longer
-//! measured phase averages out. Of the last, regression over the intervals separates the part that goes with
-//! stolen time, with the placement of threads and with I/O. These causes may overlap, so their shares need
-//! not add up.
+//! measured phase averages out. Of the last, `causes` separates the parts that go with stolen time, with the
+//! placement of threads and with I/O.
+
+mod causes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, Levels, Metric, blocks_min};
-use record::block_io::IoInterval;
-use record::cpu::CpuInterval;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
-use statrs::distribution::{ContinuousCDF as _, FisherSnedecor};
 
-use crate::intervals::{Interval, intervals};
+pub use self::causes::{IoEvidence, OfIo, Subject};
+use self::causes::{io, levels, placement, steal};
 use crate::metric::value;
+use crate::power::{self, POWER};
 use crate::student::t_above;
 
 /// Fewest intervals of a trial for its own variance.
@@ -25,8 +25,6 @@ const INTERVALS_MIN: usize = 6;
 /// Fewest batches, and the autocorrelation from which intervals are joined into longer ones.
 const BATCHES_MIN: usize = 5;
 const CORRELATION_MAX: f64 = 0.2;
-/// Level of the test that a cause explains anything.
-const CAUSE_ALPHA: f64 = 0.01;
 
 /// Noise of one trial's value, as variances of its logarithm.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,9 +40,11 @@ pub struct Noise {
     pub between_trials: f64,
     /// Part within trials: chance, which shrinks with their length.
     pub within: f64,
-    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance.
+    /// Share of the variation within trials that goes with stolen time; 0 if that may be chance, or if more
+    /// is stolen when the work goes better.
     pub steal_ratio: Maybe<f64>,
-    /// Share of the variation within trials that goes with an uneven use of the CPUs.
+    /// Share of the variation within trials that goes with an uneven use of the CPUs, under the same
+    /// conditions.
     pub placement_ratio: Maybe<f64>,
     /// Part of the variation within trials that goes with I/O.
     pub io: Maybe<OfIo>,
@@ -54,54 +54,32 @@ pub struct Noise {
     pub trial_s: f64,
 }
 
-/// Part of the variation within trials that goes with block I/O.
+/// Difference that a design is to find, and the comparisons among which.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OfIo {
-    /// Share of the variation; 0 if that may be chance, or if I/O rises and falls with the work itself.
-    pub ratio: f64,
-    /// The number of the better evidence.
-    pub by: IoEvidence,
-    /// Correlation of that number with the logarithm of the value, without the trials' means.
-    pub correlation: f64,
+pub struct Goal {
+    /// Distance of the difference from the region of practical equivalence, as a share.
+    pub beyond: f64,
+    /// Comparisons in the family.
+    pub comparisons: u32,
+    /// Accepted rate of any false verdict in the family.
+    pub alpha: f64,
 }
 
-/// Number of an interval that shows what I/O did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IoEvidence {
-    /// Mean time of a request to a block device.
-    Wait,
-    /// Bytes that block devices transferred.
-    Bytes,
-}
-
-impl IoEvidence {
-    /// Words on paper.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Wait => "time per block request",
-            Self::Bytes => "bytes of block requests",
-        }
-    }
-}
-
-/// Value of which the noise is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// Events per second of a closed loop.
-    Throughput,
-    /// Mean latency of an open loop: its rate is set.
-    Latency,
-}
-
-/// A design that would show a difference.
+/// A design that finds a difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Design {
     /// Length of a measured phase.
     pub trial_s: f64,
     /// Number of blocks.
     pub blocks: u32,
-    /// Half width of the interval of a single ratio.
+    /// Half width of the interval of a single ratio, not adjusted for the family.
     pub half_width: f64,
+}
+
+impl Goal {
+    fn with(&self, blocks: u32) -> power::Design {
+        power::Design { blocks, comparisons: self.comparisons.max(1), alpha: self.alpha }
+    }
 }
 
 impl Noise {
@@ -110,17 +88,41 @@ impl Noise {
         self.variance - self.within + self.within * self.trial_s / trial_s
     }
 
-    /// Half width of the interval of the ratio of two configurations, as a share.
+    /// Standard deviation of the log ratio of two configurations in a block. Both have this noise.
+    fn sd_of_ratio(&self, trial_s: f64) -> f64 {
+        (2.0 * self.variance_at(trial_s)).sqrt()
+    }
+
+    /// Half width of the interval of a single ratio of two configurations, as a share.
     pub fn half_width(&self, trial_s: f64, blocks: u32, alpha: f64) -> f64 {
-        let error = (2.0 * self.variance_at(trial_s) / f64::from(blocks)).sqrt();
+        let error = self.sd_of_ratio(trial_s) / f64::from(blocks).sqrt();
         (t_above(alpha / 2.0, f64::from(blocks) - 1.0) * error).exp_m1()
     }
 
-    /// Fewest blocks, of trials of this length, that give a ratio an interval of at most +-`half_width`;
-    /// `None` beyond a thousand.
-    pub fn design(&self, trial_s: f64, half_width: f64, alpha: f64) -> Option<Design> {
-        let of = |blocks| Design { trial_s, blocks, half_width: self.half_width(trial_s, blocks, alpha) };
-        (blocks_min(alpha).max(2)..=1_000).map(of).find(|design| design.half_width <= half_width)
+    /// Smallest difference beyond the region, as a share, that so many blocks find with a power of
+    /// [`POWER`]; `None` if they allow no claim.
+    pub fn found(&self, trial_s: f64, blocks: u32, goal: &Goal) -> Option<f64> {
+        let in_sd = power::detectable_sd(&goal.with(blocks))?;
+        Some((in_sd * self.sd_of_ratio(trial_s)).exp_m1())
+    }
+
+    /// Fewest blocks, of trials of this length, that find a difference with a power of [`POWER`]; `None`
+    /// beyond a thousand.
+    pub fn design(&self, trial_s: f64, goal: &Goal) -> Option<Design> {
+        const BLOCKS_MAX: u32 = 1_000;
+        let sd = self.sd_of_ratio(trial_s);
+        let in_sd = if sd > 0.0 { goal.beyond.ln_1p() / sd } else { f64::INFINITY };
+        let finds = |blocks: u32| power::found(&goal.with(blocks), in_sd) >= POWER;
+        let (mut too_few, mut enough) = (blocks_min(goal.alpha).max(2) - 1, BLOCKS_MAX);
+        if !finds(enough) {
+            return None;
+        }
+        while enough - too_few > 1 {
+            let blocks = u32::midpoint(too_few, enough);
+            if finds(blocks) { enough = blocks } else { too_few = blocks }
+        }
+        let half_width = self.half_width(trial_s, enough, goal.alpha);
+        Some(Design { trial_s, blocks: enough, half_width })
     }
 }
 
@@ -170,17 +172,15 @@ pub fn noise(bakeoff: &Bakeoff) -> Maybe<Noise> {
     // What chance within the trials explains of the spread of trials; never more than all of it.
     let variance = of_trial + between_series.clone().unwrap_or(0.0);
     let within = within.min(of_trial);
-    let (steal_ratio, placement_ratio) = causes(bakeoff, of);
-    let io = io(bakeoff, of);
     Ok(Noise {
         of,
         variance,
         between_series,
         between_trials: of_trial - within,
         within,
-        steal_ratio,
-        placement_ratio,
-        io,
+        steal_ratio: steal(bakeoff, of),
+        placement_ratio: placement(bakeoff, of),
+        io: io(bakeoff, of),
         trials: measured.len(),
         trial_s,
     })
@@ -191,16 +191,6 @@ fn value_of(run: &Run, load: &LoadRecord, of: Subject) -> Option<f64> {
         Subject::Throughput => value(run, Metric::Throughput).ok()?.middle(),
         Subject::Latency => Some(load.response.as_ref().ok()?.summary()?.mean_ns),
     }
-}
-
-/// End in nanoseconds since the start of the measured phase, and level, of each interval. An interval without
-/// events has a rate of 0 and no latency.
-fn levels(load: &LoadRecord, of: Subject) -> Vec<(u64, f64)> {
-    let level = |interval: &Interval<'_>| match of {
-        Subject::Throughput => Some(interval.ended_per_s()),
-        Subject::Latency => interval.latencies().summary().map(|summary| summary.mean_ns),
-    };
-    intervals(load).iter().filter_map(|interval| Some((interval.until_ns, level(interval)?))).collect()
 }
 
 /// Relative variance of the mean of a series, by batches that are joined until they hardly correlate.
@@ -285,150 +275,6 @@ fn remove_means<'a>(left: &mut [f64], measured: &[Measured<'a>], key: fn(&Measur
     }
 }
 
-/// Shares of the variation within trials that go with stolen time, and with an uneven use of the CPUs.
-fn causes(bakeoff: &Bakeoff, of: Subject) -> (Maybe<f64>, Maybe<f64>) {
-    let share = |cause: fn(&CpuInterval) -> Maybe<f64>| -> Maybe<f64> {
-        let found = correlated(bakeoff, of, CAUSE_ALPHA, |run, levels| {
-            let Some(first) = run.cpu.first() else {
-                return Err(Missing::because("the CPUs were not watched"));
-            };
-            let at =
-                |i: &CpuInterval| -> Maybe<Option<Caused>> { Ok(Some((i.from_ns, i.until_ns, cause(i)?))) };
-            beside(run.cpu.iter().map(at), first.from_ns, levels)
-        });
-        Ok(found?.ratio)
-    };
-    (share(|interval| interval.mean(|cpu| cpu.stolen_ratio.clone())), share(imbalance))
-}
-
-/// Part of the variation within trials that goes with I/O, by the better of two numbers.
-///
-/// More work means more I/O, so I/O that rises with throughput, or falls with latency, is an effect and not a
-/// cause. The mean time of a request serves better than the time of all requests: if all
-/// threads of a closed loop wait for a slow device, the latter does not change.
-fn io(bakeoff: &Bakeoff, of: Subject) -> Maybe<OfIo> {
-    let is_cause = |correlation: f64| (correlation < 0.0) == (of == Subject::Throughput);
-    let evidence = |by: IoEvidence| -> Maybe<OfIo> {
-        // Two numbers are tried.
-        let found = correlated(bakeoff, of, CAUSE_ALPHA / 2.0, |run, levels| {
-            let Some(load) = run.load.as_ref().filter(|_| !run.instruments.io.is_empty()) else {
-                let asked = run.instruments.missing.get("io").cloned();
-                return Err(asked.unwrap_or_else(|| Missing::because("`io` is not among the instruments")));
-            };
-            let at = |i: &IoInterval| -> Maybe<Option<Caused>> {
-                Ok(of_interval(i, by)?.map(|number| (i.from_ns, i.until_ns, number)))
-            };
-            beside(run.instruments.io.iter().map(at), load.measured_from_ns, levels)
-        })?;
-        let ratio = if is_cause(found.correlation) { found.ratio } else { 0.0 };
-        Ok(OfIo { ratio, by, correlation: found.correlation })
-    };
-    match (evidence(IoEvidence::Wait), evidence(IoEvidence::Bytes)) {
-        (Ok(wait), Ok(bytes)) => Ok(if bytes.ratio > wait.ratio { bytes } else { wait }),
-        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
-        (Err(why), Err(_)) => Err(why),
-    }
-}
-
-/// The number of an interval; `None` if no request ended in it, which has no time.
-fn of_interval(interval: &IoInterval, by: IoEvidence) -> Maybe<Option<f64>> {
-    if !interval.lost.is_empty() {
-        return Err(Missing::because("block requests were lost"));
-    }
-    let total = interval.total();
-    Ok(match by {
-        IoEvidence::Bytes => Some(total.bytes as f64 / interval.seconds()),
-        IoEvidence::Wait => total.from_start.mean_ns().or_else(|| total.from_issue.mean_ns()),
-    })
-}
-
-/// Start, end and cause of an interval.
-type Caused = (u64, u64, f64);
-
-/// Variation that one cause explains.
-struct Explained {
-    ratio: f64,
-    correlation: f64,
-}
-
-/// Variation that a cause explains over all trials that have it.
-///
-/// - `of_trial`: cause and ln level of the intervals of a trial, both without their means.
-fn correlated(
-    bakeoff: &Bakeoff,
-    of: Subject,
-    alpha: f64,
-    of_trial: impl Fn(&Run, &[(u64, f64)]) -> Maybe<Vec<(f64, f64)>>,
-) -> Maybe<Explained> {
-    let (mut pairs, mut trials, mut why) = (Vec::new(), 0_u32, None);
-    for (_, run) in bakeoff.sealed() {
-        let Some(load) = &run.load else { continue };
-        // Blocks of a control arm have no instruments.
-        match of_trial(run, &levels(load, of)) {
-            Ok(own) if own.len() >= 3 => {
-                trials += 1;
-                pairs.extend(own);
-            }
-            Ok(_) => {}
-            Err(missing) => why = Some(missing),
-        }
-    }
-    match why {
-        Some(why) if trials == 0 => Err(why),
-        _ => explained(&pairs, trials, alpha),
-    }
-}
-
-/// Largest difference of the CPUs' use in an interval.
-fn imbalance(interval: &CpuInterval) -> Maybe<f64> {
-    let busy = interval.cpus.iter().map(record::cpu::CpuSample::busy_ratio).collect::<Maybe<Vec<f64>>>()?;
-    let most = busy.iter().copied().fold(0.0, f64::max);
-    Ok(most - busy.iter().copied().fold(most, f64::min))
-}
-
-/// Cause and ln level of each interval of a trial, both without their means.
-///
-/// - `causes`: start, end and cause of each interval; `None` of an interval that has none.
-/// - `origin_ns`: start of the measured phase.
-fn beside(
-    causes: impl Iterator<Item = Maybe<Option<Caused>>>,
-    origin_ns: u64,
-    levels: &[(u64, f64)],
-) -> Maybe<Vec<(f64, f64)>> {
-    let mut pairs = Vec::new();
-    for cause in causes {
-        let Some((from_ns, until_ns, cause)) = cause? else { continue };
-        let end_ns = until_ns.saturating_sub(origin_ns);
-        let length_ns = until_ns.saturating_sub(from_ns);
-        let level = levels.iter().find(|(end, _)| end.abs_diff(end_ns) < length_ns / 4);
-        if let Some((_, level)) = level.filter(|(_, level)| *level > 0.0) {
-            pairs.push((cause, level.ln()));
-        }
-    }
-    let n = pairs.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
-    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    Ok(pairs.into_iter().map(|p| (p.0 - x, p.1 - y)).collect())
-}
-
-/// R^2 of one cause over all trials; 0 if an F test at `alpha` does not find it.
-fn explained(pairs: &[(f64, f64)], trials: u32, alpha: f64) -> Maybe<Explained> {
-    let df = pairs.len() as f64 - f64::from(trials) - 1.0;
-    if df < 3.0 {
-        return Err(Missing::because("too few intervals"));
-    }
-    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
-    let (xx, xy, yy) = (sum(|p| p.0 * p.0), sum(|p| p.0 * p.1), sum(|p| p.1 * p.1));
-    if xx <= 0.0 || yy <= 0.0 {
-        return Ok(Explained { ratio: 0.0, correlation: 0.0 });
-    }
-    let correlation = (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0);
-    let share = correlation * correlation;
-    let f = share / (1.0 - share).max(1e-12) * df;
-    let p = FisherSnedecor::new(1.0, df).map_or(1.0, |law| law.sf(f));
-    Ok(Explained { ratio: if p < alpha { share } else { 0.0 }, correlation })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -501,26 +347,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_has_its_share_and_chance_has_none() {
-        let mut chance = SplitMix(4);
-        let pairs: Vec<(f64, f64)> = (0..200)
-            .map(|_| {
-                let x = chance.normal();
-                (x, x + chance.normal())
-            })
-            .collect();
-        let share = |pairs: &[(f64, f64)]| explained(pairs, 1, CAUSE_ALPHA).map(|found| found.ratio);
-        assert!((share(&pairs).unwrap() - 0.5).abs() < 0.1);
-        let found = (0..500).filter(|_| {
-            let pairs: Vec<(f64, f64)> = (0..40).map(|_| (chance.normal(), chance.normal())).collect();
-            share(&pairs).unwrap() > 0.0
-        });
-        assert!(found.count() <= 15);
-        assert!(share(&[(0.0, 1.0); 20]).unwrap().abs() < f64::EPSILON, "a machine without steal");
-        assert!(share(&pairs[..4]).is_err());
-    }
-
-    #[test]
     fn blocks_needed_fall_with_length_only_as_far_as_chance_is_within_trials() {
         let noise = Noise {
             of: Subject::Throughput,
@@ -534,10 +360,22 @@ mod tests {
             trials: 12,
             trial_s: 4.0,
         };
-        let blocks = |trial_s| noise.design(trial_s, 0.05, 0.05).unwrap().blocks;
-        // t(10) * sqrt(2 * 0.0025 / 11) = 2.228 * 0.0213 = 4.75 %; with 10 blocks 5.06 %, 5.2 % as a ratio.
-        // Trials a hundred times as long: t(5) * sqrt(2 * 0.000916 / 6) = 4.49 %; with 5 blocks 5.31 %.
-        assert_eq!((blocks(4.0), blocks(400.0)), (11, 6));
-        assert_eq!(noise.design(4.0, 0.000_1, 0.05), None);
+        let of = |comparisons| Goal { beyond: 0.05, comparisons, alpha: 0.05 };
+        let blocks = |trial_s, comparisons| noise.design(trial_s, &of(comparisons)).unwrap().blocks;
+        // 5 % are 0.69 standard deviations of a log ratio, sqrt(2) * 0.05; with trials a hundred times as
+        // long 1.14. docs/statistics.md: 20 blocks find 0.66, and 10 find 1.05.
+        assert!((18..=20).contains(&blocks(4.0, 1)), "{}", blocks(4.0, 1));
+        assert!((8..=10).contains(&blocks(400.0, 1)), "{}", blocks(400.0, 1));
+        // A family shares its alpha: a design for one comparison is too small for many.
+        assert!(blocks(4.0, 63) > blocks(4.0, 1) + 8, "{}", blocks(4.0, 63));
+        for comparisons in [1, 63] {
+            let goal = of(comparisons);
+            let found = |less: u32| noise.found(4.0, blocks(4.0, comparisons) - less, &goal).unwrap();
+            assert!(found(0) <= 0.050_1 && found(1) > 0.05, "{} {}", found(0), found(1));
+        }
+        // The interval of one ratio is as wide as the difference with far fewer: it promises nothing.
+        assert!(noise.half_width(4.0, 11, 0.05) < 0.05);
+        assert_eq!(noise.design(4.0, &Goal { beyond: 0.000_1, ..of(1) }), None);
+        assert_eq!(noise.found(4.0, 5, &of(1)), None, "five blocks allow no claim");
     }
 }

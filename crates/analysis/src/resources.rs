@@ -6,10 +6,8 @@ use record::resources::{Resource, SERVER_MEMORY, Used, UsedBy};
 use record::run::Run;
 
 use crate::growth::theil_sen;
+use crate::trend::LEVELS_MIN;
 use crate::value::{Value, check_span};
-
-/// Fewest levels of memory in a measured phase for a slope that is judged.
-const LEVELS_MIN: usize = 8;
 
 /// e to the share of the time of all CPUs that was spun for locks of the kernel.
 pub(crate) fn lock_cpu(run: &Run) -> Maybe<Value> {

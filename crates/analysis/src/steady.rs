@@ -1,10 +1,17 @@
 //! Whether a series of batches is steady, and how it got there.
 //!
-//! Three statistics decide together, each blind to what another sees: MSER-5 finds the initial part that
-//! biases the mean; KPSS rejects a part that drifts; PELT finds steps in it. A cycle of fixed length looks
-//! like steps to PELT and is steady: it is looked for first.
+//! Four statistics decide together, each blind to what another sees: MSER-5 finds the initial part that
+//! biases the mean; KPSS rejects a part that drifts; PELT finds steps in it. These three find too little in a
+//! few batches: of 18 or fewer, KPSS passes even a straight line without noise. So the slope of Theil and Sen
+//! must show that a drift is too small to matter; until then, the answer is *not yet*. A cycle of fixed
+//! length looks like steps to PELT and is steady: it is looked for first.
 
+mod repetition;
+
+use self::repetition::repetition;
 use crate::cycles::cycles;
+use crate::growth::{neighbors, theil_sen, theil_sen_interval, unbiased_about_line};
+use crate::robust::median;
 use crate::student::t_above;
 
 /// Fewest batches that are judged.
@@ -18,8 +25,15 @@ const KPSS_MAX: f64 = 0.463;
 /// Fewest values in which a cycle is looked for, and fewest repetitions that are accepted as one.
 const CYCLE_VALUES_MIN: usize = 32;
 const CYCLES_MIN: f64 = 3.0;
-/// Rate of false alarms of the search for a cycle.
-const CYCLE_ALPHA: f64 = 0.01;
+/// Rate of false alarms of one search for a cycle; a warm-up is searched several times.
+const CYCLE_ALPHA: f64 = 0.001;
+/// Largest probability that a drift is larger, and that it is smaller, than its interval allows.
+const DRIFT_TAIL: f64 = 0.01;
+/// Most points of a slope; more batches are averaged in neighbors.
+const SLOPE_POINTS_MAX: usize = 48;
+/// Share of the batches after which a series is judged again. A judgement after each batch would be more
+/// chances of a wrong one.
+const LOOK_EVERY: usize = 16;
 /// Distance of the initial part from the steady one, in its standard errors, that counts as real.
 const INITIAL_ERRORS: f64 = 4.0;
 /// Fewest values in which a different beginning is looked for.
@@ -54,11 +68,25 @@ pub enum Steadiness {
     Unsteady(String),
 }
 
+/// Changes that matter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Matters {
+    /// A smaller change, as a share of the level, does not count.
+    pub rope_ratio: f64,
+    /// Length of the measured phase, in batches: a drift moves its mean.
+    pub measured: f64,
+}
+
+/// Number of batches at which a series of `n` batches is judged next.
+pub fn next_look(n: usize) -> usize {
+    (n + (n / LOOK_EVERY).max(1)).max(BATCHES_MIN)
+}
+
 /// Judges a series of batches so far.
 ///
 /// - `batches`: means over equal spans, in time order, finite.
-/// - `rope_ratio`: a smaller step, as a share of the level, does not count.
-pub fn steadiness(batches: &[f64], rope_ratio: f64) -> Steadiness {
+pub fn steadiness(batches: &[f64], matters: Matters) -> Steadiness {
+    let Matters { rope_ratio, .. } = matters;
     assert!(batches.iter().all(|z| z.is_finite()), "batches are finite");
     let n = batches.len();
     if n < BATCHES_MIN {
@@ -85,6 +113,9 @@ pub fn steadiness(batches: &[f64], rope_ratio: f64) -> Steadiness {
     }
     if let Some(step) = late_step(kept, rope_ratio) {
         return Steadiness::Unsteady(format!("it changes by {:+.1} % in its last half (PELT)", step * 100.0));
+    }
+    if let Err(why) = no_drift(kept, matters) {
+        return Steadiness::Unsteady(why);
     }
     with_initial(batches, cut, rope_ratio)
 }
@@ -234,6 +265,54 @@ impl Sums {
     }
 }
 
+/// Whether a drift, at most, moves the mean of the measured phase by no more than the region: its interval
+/// lies inside.
+///
+/// # Errors
+///
+/// The move that is not excluded.
+fn no_drift(kept: &[f64], matters: Matters) -> Result<(), String> {
+    let rope_ratio = matters.rope_ratio;
+    let Some((low, high)) = drift(kept, matters.measured) else {
+        return Err(format!("{} batches are too few to exclude a drift (Theil-Sen)", kept.len()));
+    };
+    if -rope_ratio <= low && high <= rope_ratio {
+        return Ok(());
+    }
+    let word = if low > 0.0 || high < 0.0 { "it drifts" } else { "a drift is not excluded" };
+    Err(format!(
+        "{word}: the mean of the measured phase may move by {:+.1} % to {:+.1} %, limit {:.1} % (Theil-Sen)",
+        low * 100.0,
+        high * 100.0,
+        rope_ratio * 100.0
+    ))
+}
+
+/// Interval of the change of the mean of a measured phase by a drift, as a share of the level; `None` of too
+/// few batches.
+///
+/// The mean of a phase is its level half a phase after its beginning. A short phase counts as
+/// [`BATCHES_MIN`] batches: a level that drifts is not steady, however little of it is measured.
+fn drift(kept: &[f64], measured: f64) -> Option<(f64, f64)> {
+    let points = joined(kept);
+    let slope = theil_sen(&points)?;
+    let about: Vec<f64> = points.iter().map(|(time, level)| level - slope * time).collect();
+    let middle = median(&about)?;
+    let residuals: Vec<f64> = about.iter().map(|level| level - middle).collect();
+    let memory = unbiased_about_line(neighbors(&residuals), points.len() as f64).clamp(0.0, CORRELATION_MAX);
+    let (low, high) = theil_sen_interval(&points, DRIFT_TAIL, memory)?;
+    let ahead = measured.max(BATCHES_MIN as f64) / 2.0 / mean(kept).abs();
+    Some((low * ahead, high * ahead))
+}
+
+/// At most [`SLOPE_POINTS_MAX`] points, means of neighbors, with their places in batches. The first batches
+/// that fill no group are left out.
+fn joined(batches: &[f64]) -> Vec<(f64, f64)> {
+    let each = batches.len().div_ceil(SLOPE_POINTS_MAX).max(1);
+    let groups = batches.rchunks_exact(each).rev();
+    groups.zip(0_u32..).map(|(group, place)| (f64::from(place) * each as f64, mean(group))).collect()
+}
+
 /// The largest step over `rope_ratio` that begins in the last half, as a share of the level before it.
 fn late_step(kept: &[f64], rope_ratio: f64) -> Option<f64> {
     let changes = pelt(kept, penalty(kept), SEGMENT_MIN);
@@ -278,8 +357,9 @@ pub fn cycle(values: &[f64]) -> Option<f64> {
         return None;
     }
     let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, z)| (i as f64, *z)).collect();
-    let strongest = cycles(&points, CYCLE_ALPHA).cycles.into_iter().next()?;
-    (strongest.period_s * CYCLES_MIN <= values.len() as f64).then_some(strongest.period_s)
+    let strongest = cycles(&points, CYCLE_ALPHA).cycles.into_iter().next();
+    let period = strongest.map(|cycle| cycle.period_s);
+    period.filter(|period| period * CYCLES_MIN <= values.len() as f64).or_else(|| repetition(values))
 }
 
 /// Steady, with an initial part if its level surely differs.

@@ -1,4 +1,4 @@
-//! The part of I/O in the noise, from bake-offs with a known truth.
+//! The parts of I/O, of stolen time and of placement in the noise, from bake-offs with a known truth.
 
 #[allow(dead_code, reason = "this program uses a part of it")]
 mod sample;
@@ -118,6 +118,39 @@ fn bytes_that_follow_the_work_are_no_cause() {
     })
     .unwrap();
     assert!(found.ratio.abs() < f64::EPSILON, "{found:?}");
+}
+
+/// Shares of stolen time and of placement if both rise by turns, and ln throughput by `by` with them.
+fn of_cpus(seed: u64, by: f64) -> [f64; 2] {
+    let (mut bakeoff, mut chance) = (bake(), ChaCha8Rng::seed_from_u64(seed));
+    for run in bakeoff.attempts.iter_mut().filter_map(|attempt| attempt.run.as_mut()) {
+        let turns: Vec<f64> = (0..10).map(|_| normal(&mut chance).clamp(-1.9, 1.9)).collect();
+        let second = |x: &f64| {
+            let per_s = 100_000.0 * (by * x + 0.05 * normal(&mut chance)).exp();
+            Second { per_s, request_ns: 1e6, bytes: 1e6, requests: 10 }
+        };
+        let seconds: Vec<Second> = turns.iter().map(second).collect();
+        filled(run, &seconds, false);
+        for (interval, x) in run.cpu.iter_mut().zip(&turns) {
+            for (sample, busy) in interval.cpus.iter_mut().zip([0.6 + 0.1 * x, 0.4]) {
+                (sample.stolen_ratio, sample.event_ratio) = (Ok(0.1 + 0.05 * x), Ok(busy));
+            }
+        }
+    }
+    let found = noise(&bakeoff).expect("twelve trials of ten seconds");
+    [found.steal_ratio, found.placement_ratio].map(Maybe::unwrap)
+}
+
+#[test]
+fn stolen_time_and_uneven_cpus_are_causes_only_against_the_work() {
+    // ln throughput is -x / 10 by the cause and 0.05 of other noise: 80 % of the variance.
+    for share in of_cpus(5, -0.1) {
+        assert!((share - 0.8).abs() < 0.1, "{share}");
+    }
+    // More work makes the busiest CPU busier, and there is more time to steal.
+    for share in of_cpus(6, 0.1) {
+        assert!(share.abs() < f64::EPSILON, "{share}");
+    }
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn widen(load: &mut LoadRecord) {
     let (known, all) = (wide(), CensoredHistogram::from(wide()));
     (load.response, load.wait, load.service) = (Ok(all.clone()), Ok(all.clone()), all.clone());
     (load.lateness, load.server_part, load.connect) = (Ok(known.clone()), Ok(known.clone()), Ok(known));
-    let operation = Operation { service: all, in_flight: 0 };
+    let operation = Operation { service: all, in_flight: 0, generator_made: Vec::new() };
     load.operations =
         ["begin", "select", "update", "commit"].map(|name| (name.to_owned(), operation.clone())).into();
 }

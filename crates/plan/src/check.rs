@@ -15,7 +15,7 @@ use record::bakeoff::{CONTROL_ARM, Factor, Levels, Plot};
 use record::load::settings::Values;
 use record::target::{mask_text, whole_lines};
 
-use self::assemble::{Parts, assemble};
+use self::assemble::{Parts, assemble, warmup};
 use self::checker::Checker;
 use self::judge::judge_feasible_metrics;
 use crate::error::{Lines, Located, Position, Problem, ProblemKind, closest, human, some_of};
@@ -419,19 +419,19 @@ impl Checker<'_> {
     fn budget(&mut self, parsed: &ParsedPlan, cells: &[Levels]) {
         let (design, phases) = (&parsed.design, &parsed.phases);
         let (Some(budget), Some(blocks), Some(warmup), Some(measure), Some(cooldown)) =
-            (&design.time_budget, &design.blocks, &phases.warmup_min, &phases.measure, &phases.cooldown)
+            (&design.time_budget, &design.blocks, warmup(phases), &phases.measure, &phases.cooldown)
         else {
             return;
         };
         let cells = u32::try_from(cells.len()).unwrap_or(u32::MAX);
-        let each = warmup.value + measure.value + cooldown.value;
+        let each = warmup.least() + measure.value + cooldown.value;
         let needed = each.saturating_mul(cells.saturating_mul(blocks.value));
         if needed > budget.value {
             let made_of = format!(
                 "{cells} cells x {} blocks x {} each ({} warm-up, {} measured, {} cool-down)",
                 blocks.value,
                 human(each),
-                human(warmup.value),
+                human(warmup.least()),
                 human(measure.value),
                 human(cooldown.value),
             );
@@ -488,6 +488,13 @@ impl Checker<'_> {
                     example: key.example.into(),
                 };
                 self.problem(judge.position, kind);
+            }
+            (Some(max), Some(_)) if phases.measure.as_ref().is_some_and(|it| max.value < it.value) => {
+                self.remark(
+                    max.position,
+                    "`max` is shorter than the measured phase: a drift over that phase can hardly be excluded, and a \
+                     trial is then INVALID",
+                );
             }
             (Some(max), None) => {
                 self.remark(max.position, "`max` has no effect without `judge`: every warm-up lasts `min`");

@@ -49,7 +49,7 @@ impl Plan {
         let cells_per_series = count(all.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default());
         let series = configurations * self.blocks;
         let trials = self.blocks * count(all.iter().map(|(_, cells)| cells.len()).sum());
-        let load = self.warmup.min + self.measure;
+        let load = self.warmup.least() + self.measure;
         let time_min = match self.slices {
             None => (load + self.cooldown).saturating_mul(trials),
             Some(slices) => {

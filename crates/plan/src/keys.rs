@@ -354,7 +354,7 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Value(settings::WARMUP.values),
                 Need::Setting { default: settings::WARMUP_OF_A_TRIAL, is_listed: true },
                 "\"30s\"",
-                "minimum length; without `judge`, the exact length",
+                "minimum length; without `judge`, the exact length; with it, at least 75 s if `max` allows",
             ),
             key(
                 "max",
@@ -369,8 +369,8 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Words(warmup_judges),
                 WITHOUT_IT_NONE,
                 "[\"throughput\", \"p99\"]",
-                "metrics that must be steady before measurement starts, compared in batches of 5 s or of a \
-                 twentieth of `max`; a p99 is judged if batches have at least 100 events",
+                "metrics that must be steady before measurement starts, compared in batches of 1.25 s or of a \
+                 48th of `max`; a p99 takes up to four batches, which need at least 100 events",
             ),
         ],
     },

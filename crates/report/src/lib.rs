@@ -37,6 +37,6 @@ pub use claim::{Claim, Finding, Standing, claim};
 pub use flame::{flame_graph, folded_stacks};
 pub use heat_map::IoHeatMap;
 pub use html::SCRIPT as PAGE_SCRIPT;
-pub use noise::Cost;
+pub use noise::{Cost, Wanted};
 pub use page::PLACES_MAX;
 pub use render::{Form, render};

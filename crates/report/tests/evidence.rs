@@ -11,9 +11,11 @@ use bakeoff_report::{Form, json, page, render, text};
 use record::bakeoff::Bakeoff;
 use record::gate::Gate;
 use record::load::{Loop, OpenLoop};
+use record::missing::Missing;
 use record::resources::{Resource, SERVER_MEMORY, Used, UsedBy};
 use record::run::Run;
 use record::series::{HistogramSlice, LatencyKind, Sample};
+use record::warm_up::{Course, WarmUp};
 use sample::Recipe;
 use serde_json::Value;
 
@@ -96,28 +98,71 @@ fn throughput_per_watt_is_a_column_only_if_energy_was_read() {
     assert!(!html(&bake(|_, _| {})).contains("per watt"));
 }
 
-#[test]
-fn the_servers_memory_has_a_slope_in_each_cell_and_each_trial() {
-    let grows = bake(|n, run| {
+/// Readings of the server's memory in each trial: 2,000 bytes a second, and a level that swings.
+fn grown(readings: u32) -> Bakeoff {
+    bake(|n, run| {
         let level = |second: u32| Sample {
             t_ms: 1_000 * i64::from(second),
             host: "".into(),
             name: SERVER_MEMORY.into(),
             labels: "".into(),
-            // 2,000 bytes a second, and a level that swings.
             value: 1e8 + 2_000.0 * f64::from(second) + 100.0 * f64::from((7 * second + n) % 5),
         };
-        run.series = (0..20).map(level).collect();
-    });
-    let page = html(&grows);
+        run.series = (0..readings).map(level).collect();
+    })
+}
+
+#[test]
+fn the_servers_memory_has_a_slope_in_each_cell_and_each_trial() {
+    // The shipped plans have 11 readings: ten intervals.
+    for readings in [11, 20] {
+        let grows = grown(readings);
+        let page = html(&grows);
+        let table = table(&page, "Growth of the server");
+        assert!(table.contains("grew for certain"), "{table}");
+        assert!(table.matches(">6<").count() >= 2, "six trials in two cells: {table}");
+        let trend = &document(&grows)["trials"][0]["memory_trend"];
+        let [low, value, high] =
+            ["low_bytes_per_s", "bytes_per_s", "high_bytes_per_s"].map(|name| trend[name].as_f64().unwrap());
+        assert!(low < 2_000.0 && 2_000.0 < high && (value - 2_000.0).abs() < 60.0, "{readings}: {trend}");
+    }
+    let page = html(&grown(20));
     let table = table(&page, "Growth of the server");
-    assert!(table.contains("grew for certain"), "{table}");
     assert_eq!(table.matches(">6<").count(), 4, "six trials, all of which grew, in two cells: {table}");
-    let trend = &document(&grows)["trials"][0]["memory_trend"];
-    let [low, value, high] =
-        ["low_bytes_per_s", "bytes_per_s", "high_bytes_per_s"].map(|name| trend[name].as_f64().unwrap());
-    assert!(low < 2_000.0 && 2_000.0 < high && (value - 2_000.0).abs() < 30.0, "{trend}");
     assert!(document(&bake(|_, _| {}))["trials"][0].get("memory_trend").is_none());
+}
+
+#[test]
+fn memory_without_a_slope_has_a_reason_on_the_page_and_in_json() {
+    let few = grown(7);
+    let why = "needs 8 readings, and there are 7";
+    let (page, trend) = (html(&few), document(&few)["trials"][0]["memory_trend"].clone());
+    assert!(table(&page, "Growth of the server").matches(why).count() == 2, "each cell: {page}");
+    assert!(trend["bytes_per_s"].is_null(), "{trend}");
+    assert!(trend["missing"]["bytes_per_s"].as_str().unwrap().contains(why), "{trend}");
+    // The levels could not be read at all.
+    let lost = bake(|_, run| {
+        run.instruments.missing.insert(SERVER_MEMORY.into(), Missing::because("no such process"));
+    });
+    assert!(table(&html(&lost), "Growth of the server").contains("no such process"));
+    assert_eq!(document(&lost)["trials"][0]["memory_trend"]["missing"]["low_bytes_per_s"], "no such process");
+}
+
+/// Judged warm-ups of the trials, by number.
+fn warmed(course: impl Fn(u32) -> Course) -> String {
+    let bakeoff = bake(|n, run| {
+        run.warm_up =
+            Some(WarmUp { course: course(n), took_s: 75.0, batch_s: 1.25, batches: 60, metrics: Vec::new() });
+    });
+    table(&html(&bakeoff), "Warm-ups, judged").to_owned()
+}
+
+#[test]
+fn a_cell_whose_trials_disagree_is_inconsistent() {
+    let same = warmed(|_| Course::Flat);
+    assert!(same.contains(">flat<") && !same.contains("inconsistent"), "{same}");
+    let differ = warmed(|n| if n % 3 == 0 { Course::WarmUp } else { Course::Flat });
+    assert!(differ.contains("inconsistent: ") && differ.contains(" warm-up"), "{differ}");
 }
 
 /// The levels of `threads` stand for rates: p99 is flat up to 600/s and climbs beyond.

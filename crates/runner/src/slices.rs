@@ -5,6 +5,7 @@
 //! replication is still the series: each trial is stored like any other, with its number of turns.
 
 mod arm;
+mod edges;
 
 use plan::Slices;
 use record::limits::Throttled;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use analysis::steady::{Steadiness, steadiness};
+use analysis::steady::{Matters, Steadiness, next_look, steadiness};
 use load::{Event, LoadError, Stop};
 use nix::unistd::Pid;
 use plan::Plan;
@@ -27,6 +27,9 @@ const SEED_SALT: u64 = 0x7761_726d_2d75_7021;
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Longest warm-up of the load that is measured, after a judged one.
 const REST_MAX: Duration = Duration::from_secs(1);
+
+/// Most batches that one p99 covers.
+const TAIL_BATCHES_MAX: u32 = 4;
 
 /// Fewest cycles in a measured phase, and the largest difference from a whole number of them, as a share.
 const CYCLES_MIN: f64 = 5.0;
@@ -140,7 +143,15 @@ pub(crate) fn partial_cycles(warm_up: &WarmUp, measured: Duration) -> Option<Str
 #[derive(Debug)]
 struct Strand {
     metric: String,
+    /// Batches that one value covers.
+    width: u32,
+    /// Changes that matter, with the measured phase in such values.
+    matters: Matters,
     batches: Vec<f64>,
+    /// Number of batches up to the last one without a value: only what follows can be steady.
+    from: usize,
+    /// Number of batches after it at which they are judged next.
+    next_look: usize,
     /// Reason that the last batch without a value has none.
     missing: Option<String>,
     found: Steadiness,
@@ -150,8 +161,7 @@ struct Strand {
 struct Judge<'a> {
     observed: &'a Observed<'a>,
     meter: ServerMeter,
-    rope_ratio: f64,
-    min_s: f64,
+    least_s: f64,
     /// Intervals in a batch.
     parts: u32,
     strands: Vec<Strand>,
@@ -160,6 +170,7 @@ struct Judge<'a> {
     seconds: f64,
     events: f64,
     latency: Histogram,
+    tail: Tail,
     /// CPU time of the server at its beginning.
     cpu_s: Maybe<f64>,
     so_far_s: f64,
@@ -168,25 +179,22 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(plan: &Plan, settings: &LoadSettings, observed: &'a Observed<'a>, parts: u32) -> Self {
-        let strand = |metric: &String| Strand {
-            metric: metric.clone(),
-            batches: Vec::new(),
-            missing: None,
-            found: Steadiness::Unsteady("no batch was completed".to_owned()),
-        };
+        let rules = plan.warmup();
+        let measured = plan.measure().as_secs_f64() / rules.batch().as_secs_f64();
+        let matters = Matters { rope_ratio: plan.judge().rope_ratio, measured };
         let meter = ServerMeter::of(&observed.pids, settings.target.scheme());
         Self {
             observed,
             cpu_s: meter.so_far_s(),
             meter,
-            rope_ratio: plan.judge().rope_ratio,
-            min_s: plan.warmup().min.as_secs_f64(),
+            least_s: rules.least().as_secs_f64(),
             parts,
-            strands: plan.warmup().judge.iter().map(strand).collect(),
+            strands: rules.judge.iter().map(|metric| Strand::new(metric, matters)).collect(),
             intervals: 0,
             seconds: 0.0,
             events: 0.0,
             latency: Histogram::new(),
+            tail: Tail { latency: Histogram::new(), batches: 0, width: 1 },
             so_far_s: 0.0,
             batches: 0,
         }
@@ -213,7 +221,12 @@ impl<'a> Judge<'a> {
         for strand in &mut self.strands {
             let value = match strand.metric.as_str() {
                 "throughput" => Ok(self.events / self.seconds),
-                "p99" => p99_s(&self.latency),
+                "p99" => {
+                    let value = self.tail.add(&self.latency);
+                    strand.widen(self.tail.width);
+                    let Some(value) = value else { continue };
+                    value
+                }
                 // A batch without an event has no cost: its level is unknown, not 0.
                 // A counter that went back is that of another process.
                 "cpu-per-event" => {
@@ -221,7 +234,7 @@ impl<'a> Judge<'a> {
                 }
                 _ => server_use::level(self.observed.whose, &(self.observed.members)()),
             };
-            strand.add(value, self.rope_ratio);
+            strand.add(value);
         }
         self.so_far_s += self.seconds;
         self.batches += 1;
@@ -229,14 +242,14 @@ impl<'a> Judge<'a> {
         self.latency.clear();
     }
 
-    /// Whether every metric is steady, and the least length has passed.
+    /// Whether every metric was steady when it was judged last, and the least length has passed.
     fn is_over(&self) -> bool {
-        let is_steady = |strand: &Strand| !matches!(strand.found, Steadiness::Unsteady(_));
         let mut judged = self.strands.iter().filter(|strand| strand.is_judged()).peekable();
-        self.so_far_s >= self.min_s && judged.peek().is_some() && judged.all(is_steady)
+        self.so_far_s >= self.least_s && judged.peek().is_some() && judged.all(Strand::is_steady)
     }
 
-    fn end(self) -> Warmed {
+    fn end(mut self) -> Warmed {
+        self.strands.iter_mut().filter(|strand| !strand.is_steady()).for_each(Strand::look);
         let batch_s = self.so_far_s / (self.batches.max(1)) as f64;
         let (judged, missing): (Vec<Strand>, Vec<Strand>) =
             self.strands.into_iter().partition(Strand::is_judged);
@@ -262,25 +275,93 @@ fn p99_s(latency: &Histogram) -> Maybe<f64> {
         .ok_or_else(|| Missing::because(format!("a p99 needs batches of 100 events, and one had {events}")))
 }
 
+/// Latencies of the batches that one p99 covers.
+struct Tail {
+    latency: Histogram,
+    batches: u32,
+    /// Batches to cover.
+    width: u32,
+}
+
+impl Tail {
+    /// Adds a batch, and returns the p99 if that completes one. With too few events, that p99 and all later
+    /// ones cover twice as many batches, up to [`TAIL_BATCHES_MAX`].
+    fn add(&mut self, batch: &Histogram) -> Option<Maybe<f64>> {
+        self.latency.add(batch);
+        self.batches += 1;
+        if self.batches < self.width {
+            return None;
+        }
+        let value = p99_s(&self.latency);
+        if value.is_err() && self.width < TAIL_BATCHES_MAX {
+            self.width *= 2;
+            return None;
+        }
+        self.latency.clear();
+        self.batches = 0;
+        Some(value)
+    }
+}
+
 impl Strand {
+    fn new(metric: &str, matters: Matters) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            width: 1,
+            matters,
+            batches: Vec::new(),
+            from: 0,
+            next_look: next_look(0),
+            missing: None,
+            found: Steadiness::Unsteady("no batch was completed".to_owned()),
+        }
+    }
+
+    /// Begins again, with values that cover more batches, if they do.
+    fn widen(&mut self, width: u32) {
+        if width == self.width {
+            return;
+        }
+        let measured = self.matters.measured * f64::from(self.width) / f64::from(width);
+        let matters = Matters { measured, ..self.matters };
+        *self = Self { width, missing: self.missing.take(), ..Self::new(&self.metric, matters) };
+    }
+
     /// Whether it had a value at least once: what no batch has cannot be judged.
     fn is_judged(&self) -> bool {
         self.batches.iter().any(|z| z.is_finite()) || self.missing.is_none()
     }
 
-    /// Adds a batch. The level of one without a value is unknown.
-    fn add(&mut self, value: Maybe<f64>, rope_ratio: f64) {
+    /// Whether it was steady when it was judged last.
+    fn is_steady(&self) -> bool {
+        !matches!(self.found, Steadiness::Unsteady(_))
+    }
+
+    /// Adds a batch, and judges if it is time. The level of a batch without a value is unknown.
+    fn add(&mut self, value: Maybe<f64>) {
         let value = value.unwrap_or_else(|why| {
             self.missing = Some(why.reason);
             f64::NAN
         });
         self.batches.push(value);
-        // Only what follows the last batch without a value can be steady.
-        let from = self.batches.iter().rposition(|z| !z.is_finite()).map_or(0, |last| last + 1);
-        self.found = steadiness(&self.batches[from..], rope_ratio);
+        if !value.is_finite() {
+            self.from = self.batches.len();
+        }
+        if !value.is_finite() || self.batches.len() - self.from >= self.next_look {
+            self.look();
+        }
     }
 
+    /// Judges what follows the last batch without a value.
+    fn look(&mut self) {
+        let batches = &self.batches[self.from..];
+        self.found = steadiness(batches, self.matters);
+        self.next_look = next_look(batches.len());
+    }
+
+    /// - `batch_s`: length of a batch; a value may cover several.
     fn course(&self, batch_s: f64) -> JudgedCourse {
+        let batch_s = batch_s * f64::from(self.width);
         let more_is_better = self.metric == "throughput";
         let mut period_s = None;
         let (course, evidence) = match &self.found {
@@ -311,9 +392,9 @@ mod tests {
     }
 
     fn of(metric: &str, batches: impl Iterator<Item = Maybe<f64>>) -> Strand {
-        let (metric, found) = (metric.to_owned(), Steadiness::Flat);
-        let mut strand = Strand { metric, batches: Vec::new(), missing: None, found };
-        batches.for_each(|batch| strand.add(batch, 0.01));
+        let mut strand = Strand::new(metric, Matters { rope_ratio: 0.01, measured: 12.0 });
+        batches.for_each(|batch| strand.add(batch));
+        strand.look();
         strand
     }
 
@@ -374,6 +455,17 @@ mod tests {
         assert_eq!(strand("p99", &batches).course, Course::NoSteadyState, "8 batches are too few");
     }
 
+    /// 2 % a batch, and noise of 2 %: ten of such batches look even.
+    #[test]
+    fn a_noisy_drift_is_not_over_after_ten_batches() {
+        let noisy = |i: usize| 2.0 * ((i * i * 7 + 3 * i) % 11) as f64 / 5.0 - 2.0;
+        let batches: Vec<f64> = (0..42).map(|i| 100.0 + 2.0 * i as f64 + noisy(i)).collect();
+        for n in 10..=42 {
+            let found = strand("rss", &batches[..n]);
+            assert_eq!(found.course, Course::NoSteadyState, "{n} batches: {found:?}");
+        }
+    }
+
     #[test]
     fn the_p99_of_batches_with_few_events_is_not_judged() {
         let of_events = |events: u64| (1..=events).map(|i| (i * 1_000_000, 1)).collect::<Histogram>();
@@ -381,6 +473,30 @@ mod tests {
         let why = p99_s(&of_events(60)).unwrap_err().reason;
         assert!(why.ends_with("one had 60"), "{why}");
         assert!(!of("p99", (0..12).map(|_| p99_s(&of_events(60)))).is_judged());
+    }
+
+    /// 60 events in a batch, and once 30: two batches are too few then, and four enough.
+    #[test]
+    fn a_p99_of_few_events_covers_several_batches() {
+        let of_events = |events: u64| (1..=events).map(|i| (i * 1_000_000, 1)).collect::<Histogram>();
+        let mut tail = Tail { latency: Histogram::new(), batches: 0, width: 1 };
+        let mut strand = Strand::new("p99", Matters { rope_ratio: 0.01, measured: 48.0 });
+        let mut told = Vec::new();
+        for events in [60, 60, 60, 60, 30, 30, 60, 60, 60, 60, 60, 60] {
+            let value = tail.add(&of_events(events));
+            strand.widen(tail.width);
+            value.into_iter().for_each(|value| strand.add(value));
+            told.push((strand.width, strand.batches.len()));
+        }
+        let four = |n| (4, n);
+        let two = |n| (2, n);
+        let known = [two(0), two(1), two(1), two(2), two(2), four(0)];
+        assert_eq!(told[..6], known, "{told:?}");
+        assert_eq!(told[6..], [four(0), four(1), four(1), four(1), four(1), four(2)], "{told:?}");
+        assert!((strand.matters.measured - 12.0).abs() < 1e-12, "{strand:?}");
+        let mut rare = Tail { latency: Histogram::new(), batches: 0, width: 1 };
+        let values: Vec<Maybe<f64>> = (0..8).filter_map(|_| rare.add(&of_events(20))).collect();
+        assert!(values.len() == 2 && values.iter().all(Result::is_err), "80 events in 5 s: {values:?}");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::time::Duration;
 
-use analysis::noise::{Noise, noise};
+use analysis::noise::{Goal, Noise, noise};
 use archive::Archive;
 use plan::Plan;
 use record::clock::{Clock as _, Monotonic};
-use report::Cost;
+use report::{Cost, Wanted};
 use runner::Options;
 
 use crate::cmd::experiment::Exclusive;
@@ -65,10 +65,15 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let series = series.collect::<std::collections::BTreeSet<u32>>().len().max(1) as f64;
     let estimate = plan.estimate();
     let measured_s = f64::from(pilot.estimate().cells_per_series) * pilot.measure().as_secs_f64();
+    // The pilot's warm-ups last the plan's minimum, and are not judged.
+    let warmup = plan.warmup();
+    let more_s = f64::from(pilot.estimate().cells_per_series) * (warmup.least() - warmup.min).as_secs_f64();
+    let longest = warmup.max.filter(|_| warmup.is_judged()).unwrap_or(warmup.least());
     let cost = Cost {
-        of_series_s: (took_s / series - measured_s).max(0.0),
+        of_series_s: (took_s / series - measured_s).max(0.0) + more_s,
         configurations: estimate.configurations,
         trials: u32::try_from(plan.cells().len()).expect("check limits the number of trials"),
+        warm_up_more_s: (longest - warmup.least()).as_secs_f64(),
     };
     Ok(Pilot { noise, cost })
 }
@@ -77,12 +82,19 @@ impl Pilot {
     /// Writes it for people.
     pub(crate) fn write(&self, plan: &Plan, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out)?;
-        let own = (plan.blocks(), plan.measure().as_secs_f64(), plan.judge().rope_ratio, plan.judge().alpha);
-        report::text::noise(out, &self.noise, &self.cost, own)
+        report::text::noise(out, &self.noise, &self.cost, &wanted(plan))
     }
 
     /// The document of it.
     pub(crate) fn document(&self, plan: &Plan) -> serde_json::Value {
-        report::json::noise(&self.noise, &self.cost, (plan.judge().rope_ratio, plan.judge().alpha))
+        report::json::noise(&self.noise, &self.cost, &wanted(plan))
     }
+}
+
+/// What a plan wants to find: a difference as large as its region of practical equivalence, beyond it.
+fn wanted(plan: &Plan) -> Wanted {
+    let judge = plan.judge();
+    let goal =
+        Goal { beyond: judge.rope_ratio, comparisons: plan.comparisons(), alpha: judge.alpha_at_end() };
+    Wanted { blocks: plan.blocks(), trial_s: plan.measure().as_secs_f64(), goal }
 }

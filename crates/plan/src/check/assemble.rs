@@ -162,7 +162,8 @@ fn run(parsed: ParsedRun) -> Option<RunPlan> {
     Some(RunPlan { run: parsed.run?, timeout: parsed.timeout?.value, retries: parsed.retries?.value })
 }
 
-fn warmup(phases: &ParsedPhases) -> Option<Warmup> {
+/// The warm-up; `None` if a part is missing, as in [`assemble`].
+pub(super) fn warmup(phases: &ParsedPhases) -> Option<Warmup> {
     Some(Warmup {
         min: phases.warmup_min.as_ref()?.value,
         max: phases.warmup_max.as_ref().map(|max| max.value),

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use analysis::families::{Family, FamilySubject};
+use analysis::growth::Growth;
 use analysis::observing::{self, ObservingCost};
 use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
 use record::bakeoff::{Attempt, Bakeoff, CONTROL_ARM, Metric, Scale, Trial, TrialState};
 use record::hosts::OfHost;
+use record::missing::Maybe;
 use record::warm_up::JudgedCourse;
 use serde_json::{Map, Value, json};
 
@@ -133,8 +135,8 @@ fn trial(trial: &Trial, attempts: &[&Attempt]) -> Value {
     if places != analysis::placement::Places::default() {
         document["placement"] = json!({"client": places.client, "server": places.server});
     }
-    if let Some(Ok(growth)) = run.map(analysis::memory_trends::memory_trend) {
-        document["memory_trend"] = json!({"bytes_per_s": growth.per_s, "low_bytes_per_s": growth.low, "high_bytes_per_s": growth.high});
+    if let Some(run) = run.filter(|run| analysis::memory_trends::was_asked_for(run)) {
+        document["memory_trend"] = memory_trend(&analysis::memory_trends::memory_trend(run));
     }
     if let Some(turns) = run.and_then(|run| run.turns) {
         document["turns"] = json!({
@@ -145,6 +147,16 @@ fn trial(trial: &Trial, attempts: &[&Attempt]) -> Value {
         });
     }
     document
+}
+
+/// The growth of the server's memory over a trial, or `null` with the reason.
+fn memory_trend(trend: &Maybe<Growth>) -> Value {
+    let part = |of: fn(&Growth) -> f64| trend.as_ref().map(of).map_err(Clone::clone);
+    Object::default()
+        .maybe("bytes_per_s", part(|growth| growth.per_s))
+        .maybe("low_bytes_per_s", part(|growth| growth.low))
+        .maybe("high_bytes_per_s", part(|growth| growth.high))
+        .finish()
 }
 
 fn observing_cost(cost: &ObservingCost) -> Value {

@@ -1,11 +1,11 @@
 //! The noise that a pilot found, and the designs that it allows.
 
 use analysis::noise::{Noise, Subject};
-use record::missing::Maybe;
+use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
 use super::object::Object;
-use crate::noise::{Cost, designs};
+use crate::noise::{Cost, Wanted, designs};
 
 /// Sources of the noise of a bake-off, with their shares of it. Causes are a part of that within trials.
 pub(super) fn sources(noise: &Noise) -> Vec<Value> {
@@ -19,9 +19,12 @@ pub(super) fn sources(noise: &Noise) -> Vec<Value> {
     crate::noise::sources(noise).into_iter().map(of).collect()
 }
 
-/// An object: shares of variance, and designs for the plan's region of practical equivalence.
-pub fn noise(noise: &Noise, cost: &Cost, (rope_ratio, alpha): (f64, f64)) -> Value {
-    let designs: Vec<Value> = designs(noise, rope_ratio, alpha)
+/// An object: shares of variance, what the plan finds, and designs that find a difference as large as its
+/// region of practical equivalence beyond it.
+pub fn noise(noise: &Noise, cost: &Cost, wanted: &Wanted) -> Value {
+    let goal = &wanted.goal;
+    let no_claim = || Missing::because("the plan's blocks allow no claim");
+    let designs: Vec<Value> = designs(noise, goal)
         .iter()
         .map(|one| {
             json!({
@@ -29,6 +32,7 @@ pub fn noise(noise: &Noise, cost: &Cost, (rope_ratio, alpha): (f64, f64)) -> Val
                 "measured_s": one.trial_s,
                 "half_width_ratio": one.half_width,
                 "time_s": cost.of(one),
+                "time_s_max": cost.at_most(one),
             })
         })
         .collect();
@@ -47,6 +51,14 @@ pub fn noise(noise: &Noise, cost: &Cost, (rope_ratio, alpha): (f64, f64)) -> Val
         .maybe("io_correlation", noise.io.clone().map(|io| io.correlation))
         .maybe("io_evidence", noise.io.clone().map(|io| io.by.word()))
         .with("series_s", cost.of_series_s)
+        .maybe(
+            "found_beyond_rope_ratio",
+            noise.found(wanted.trial_s, wanted.blocks, goal).ok_or_else(no_claim),
+        )
+        .with("wanted_beyond_rope_ratio", goal.beyond)
+        .with("power", analysis::power::POWER)
+        .with("comparisons", goal.comparisons)
+        .with("alpha", goal.alpha)
         .with("designs", designs)
         .finish()
 }

@@ -49,7 +49,7 @@ pub fn bakeoff_with(bakeoff: &Bakeoff, comparisons: &Comparisons, stacks: &[Stac
         functions::folded(comparisons, stacks),
         resources::section(bakeoff, comparisons)
             .map(|section| section.folded("locks, I/O, memory, energy and places of threads of every cell")),
-        noise::section(bakeoff)
+        noise::section(bakeoff, comparisons)
             .map(|section| section.folded("series, trials, chance, stolen time, placement, I/O")),
         Some(method(bakeoff, comparisons).folded("what an event is, the order drawn, the tests")),
         Some(

@@ -70,7 +70,8 @@ fn benchmark(bakeoff: &Bakeoff) -> [Block; 2] {
         format!("{what} ({}). {pace}.", s.workload.word())
     });
     let judged = bakeoff.sealed().any(|(_, run)| run.warm_up.is_some());
-    let until = if judged { ", and longer until it is judged steady (MSER-5, KPSS, PELT)," } else { "" };
+    let until =
+        if judged { ", and longer until it is judged steady (MSER-5, KPSS, PELT, Theil-Sen)," } else { "" };
     let phases = format!(
         "Each trial warms up for {}{until} and is measured for {}; nothing of the warm-up counts.",
         span(bakeoff.warmup.as_secs_f64()),

@@ -29,11 +29,9 @@ pub(super) fn section(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Se
     blocks.extend(scopes(bakeoff).into_iter().map(Block::Text));
     for metric in &known {
         blocks.push(Block::Table(table(comparisons, *metric)));
-        if *metric == Metric::MemoryGrowth {
-            blocks.extend(memory(bakeoff, comparisons).map(Block::Table));
-        }
         blocks.extend(cell_figures(comparisons, bakeoff, *metric).into_iter().map(Block::Figure));
     }
+    blocks.extend(memory(bakeoff, comparisons).map(Block::Table));
     let missing: Vec<String> = METRICS
         .into_iter()
         .filter(|m| !known.contains(m) && comparisons.left_out.iter().all(|out| out.metric != *m))
@@ -133,7 +131,7 @@ fn shares(of: &Shares) -> String {
     }
 }
 
-/// Slopes of the server's memory; `None` if no cell has one for each trial.
+/// Slopes of the server's memory, or the reason that a cell has none; `None` if no trial read it.
 fn memory(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
     let alpha = comparisons.rules.alpha;
     let conditions = comparisons.conditions.join(", ");
@@ -148,6 +146,7 @@ fn memory(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
             "#trials",
             "#grew for certain",
             "#shrank for certain",
+            "missing",
         ],
     );
     for of in analysis::memory_trends::memory_trends(bakeoff, alpha) {
@@ -158,11 +157,12 @@ fn memory(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Option<Table> {
         table.row(vec![
             configuration(&only(&of.levels, &comparisons.compared)).into(),
             named(&only(&of.levels, &comparisons.conditions)).into(),
-            significant_4(of.per_s).into(),
+            of.per_s.as_ref().map_or("-".to_owned(), |per_s| significant_4(*per_s)).into(),
             of.interval_per_s.as_ref().map_or("-".to_owned(), ends).into(),
             of.trials.to_string().into(),
             of.grew.to_string().into(),
             of.shrank.to_string().into(),
+            of.per_s.as_ref().err().map_or(String::new(), |why| why.reason.clone()).into(),
         ]);
     }
     (!table.rows.is_empty()).then_some(table)
@@ -236,6 +236,8 @@ pub(super) fn warm_ups(bakeoff: &Bakeoff) -> Option<Table> {
             let n = all.iter().filter(|w| w.course == course).count();
             if courses.len() == 1 { course.word().to_owned() } else { format!("{n} {}", course.word()) }
         };
+        let class = courses.iter().map(|c| count(*c)).collect::<Vec<_>>().join(", ");
+        let class = if courses.len() == 1 { class } else { format!("inconsistent: {class}") };
         let worst = all.iter().max_by_key(|w| w.course).expect("a cell has warm-ups");
         let took = |most: fn(f64, f64) -> f64| all.iter().map(|w| w.took_s).reduce(most).unwrap_or(0.0);
         let (least, most) = (span(took(f64::min)), span(took(f64::max)));
@@ -243,12 +245,13 @@ pub(super) fn warm_ups(bakeoff: &Bakeoff) -> Option<Table> {
             worst.metrics.iter().map(|m| format!("{}: {}", m.metric, m.evidence)).collect();
         let tone = match worst.course {
             Course::NoSteadyState => Tone::Bad,
+            _ if courses.len() > 1 => Tone::Doubt,
             Course::Slowdown | Course::Cycles => Tone::Doubt,
             Course::Flat | Course::WarmUp => Tone::Even,
         };
         table.row(vec![
             named(levels).into(),
-            Words::toned(courses.iter().map(|c| count(*c)).collect::<Vec<_>>().join(", "), tone),
+            Words::toned(class, tone),
             if least == most { least } else { format!("{least} to {most}") }.into(),
             evidence.join("; ").into(),
         ]);

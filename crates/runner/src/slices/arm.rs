@@ -22,6 +22,7 @@ use record::resources::Resource;
 use record::run::RunHeader;
 use record::verdict::Validity;
 
+use super::edges::edges;
 use crate::admission::Refused;
 use crate::beside::Beside;
 use crate::conductor::Conductor;
@@ -233,6 +234,7 @@ impl Arm {
         let server_cpu = meter.end_of_turns(&self.readings, (from_ns, until_ns));
         let mut flags = surroundings.end(Whose::Nobody, &server_cpu, &record);
         flags.extend(other_work);
+        flags.extend(edges(slices.slice, &record.service.merged()).map(|text| ("slices", text)));
         let public = conductor.public.load_settings(trial, workspace.folder());
         let public = LoadSettings { prepare: PreparePolicy::Never, ..public };
         let unread = || Err(Missing::because("not measured in slices"));
