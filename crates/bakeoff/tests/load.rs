@@ -5,10 +5,11 @@ mod lab;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use record::clock::{Clock as _, Monotonic};
 
 use lab::{Ended, Lab, assert_balanced};
 
