@@ -184,8 +184,8 @@ impl Server {
     }
 }
 
-/// Whether a server of this user may have credentials: that of root, of this user, of the caller of `sudo`, or
-/// of the account of the packages.
+/// Whether a server of this user may have credentials: that of root, of this user, of the caller of `sudo`,
+/// or of the account of the packages.
 fn is_trusted(uid: u32) -> bool {
     let own = geteuid();
     let caller = std::env::var("SUDO_UID").ok().filter(|_| own.is_root());
