@@ -52,7 +52,6 @@ pub(crate) struct InFlight {
 
 /// The stamps of an event that has begun.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_field_names, reason = "each has its unit")]
 pub(crate) struct Begun {
     pub(crate) claim_ns: u64,
     pub(crate) start_ns: u64,
