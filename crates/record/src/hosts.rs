@@ -23,7 +23,7 @@ pub struct Outage {
 pub struct UnlistedOutages {
     /// Number of these outages.
     pub count: u64,
-    /// Their total length.
+    /// Total length of these outages.
     pub for_s: f64,
 }
 

@@ -45,16 +45,13 @@ pub(super) fn sum(
     samples.sort();
     samples.dedup();
     samples.truncate(SAMPLES_MAX);
-    let version = records.iter().find_map(|record| record.server_version.clone().ok());
-    let first = records.first().expect("a fleet has agents");
     let response = all(records, |r| r.response.as_ref(), censored);
     let server_part = all(records, |r| r.server_part.as_ref(), plain);
     let of_agents = records.iter().flat_map(|record| record.generator_made.iter().copied());
     let generator_made = made(&response, &server_part, of_agents);
-    let service_made = records.iter().flat_map(|record| record.service_generator_made.iter().copied());
     LoadRecord {
         settings: settings.clone(),
-        server_version: version.map_or_else(|| first.server_version.clone(), Ok),
+        server_version: version(records),
         measured_from_ns,
         measured,
         achieved_per_s: records.iter().map(|record| achieved_per_s(settings, record, measured)).sum(),
@@ -64,7 +61,7 @@ pub(super) fn sum(
         wait: all(records, |r| r.wait.as_ref(), censored),
         lateness: all(records, |r| r.lateness.as_ref(), plain),
         generator_made,
-        service_generator_made: each_once(service_made),
+        service_generator_made: service_made(records),
         server_part,
         failure,
         connect: all(records, |r| r.connect.as_ref(), plain),
@@ -111,6 +108,16 @@ fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+fn version(records: &[LoadRecord]) -> Maybe<String> {
+    let known = records.iter().find_map(|record| record.server_version.clone().ok());
+    let first = records.first().expect("a fleet has agents");
+    known.map_or_else(|| first.server_version.clone(), Ok)
+}
+
+fn service_made(records: &[LoadRecord]) -> Vec<&'static str> {
+    each_once(records.iter().flat_map(|record| record.service_generator_made.iter().copied()))
 }
 
 fn unlisted(records: &[LoadRecord]) -> UnlistedOutages {

@@ -1,8 +1,8 @@
 //! Work that may hang, on a separate thread, so the caller can still stop.
 //!
 //! Reading a data file, resolving a name, checking a server and building its tables block inside the driver.
-//! A separate thread does that; the caller passes on its notifications and polls for a stop. A thread that does
-//! not return is left behind.
+//! A separate thread does that; the caller passes on its notifications and polls for a stop. A thread that
+//! does not return is left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

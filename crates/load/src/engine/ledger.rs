@@ -27,7 +27,7 @@ pub(crate) struct Ledger {
     raised_ns: Vec<u64>,
     /// The thread's waits for a CPU, in an open loop.
     waits: Waits,
-    /// Its account when the event in flight started, by connection slot.
+    /// Account of the waits when the event in flight started, by connection slot.
     waited_ns: Vec<u64>,
     has_begun: bool,
     /// CPU time when the first event of the measured phase was taken.

@@ -209,7 +209,7 @@ impl OwnAccount {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct AllowedCpus {
     pub(crate) count: u32,
-    /// Their idle time since the machine started.
+    /// Idle time of these CPUs since the machine started.
     pub(crate) idle_s: f64,
 }
 

@@ -114,7 +114,7 @@ pub(crate) struct OutageLog {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unlisted {
     pub(crate) count: u64,
-    /// Their time in the phase.
+    /// Total time of these outages in the phase.
     pub(crate) for_ns: u64,
 }
 

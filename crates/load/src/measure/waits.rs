@@ -20,7 +20,7 @@ pub(crate) struct Waits {
     read: Option<ReadWaited>,
     /// Time of the last reading.
     read_at_ns: u64,
-    /// Its value.
+    /// Value of the last reading.
     waited_ns: u64,
 }
 

@@ -83,7 +83,7 @@ mod tests {
         let (values, delayed) = (of(&[(2 * MS, 4_992), (102 * MS, 8)]), of(&[(102 * MS, 8)]));
         assert_eq!(made(&values, &delayed), ["p99_9", "p99_99", "max"]);
         assert_eq!(check(&values, &delayed), None);
-        // The same times are the server's without a stop, and if the server has as many of its own.
+        // The same times are the server's without a stop, and if the server itself has as many.
         assert!(made(&values, &Histogram::new()).is_empty());
         let values = of(&[(2 * MS, 4_984), (90 * MS, 8), (102 * MS, 8)]);
         assert!(made(&values, &delayed).is_empty());

@@ -35,7 +35,7 @@ pub(crate) fn data_of(file: &str) -> Result<Arc<Data>, String> {
     Ok(data)
 }
 
-/// What was read before; forgets files that no driver has.
+/// Data that was read before; forgets files that no driver has.
 fn stored(identity: &Identity) -> Option<Arc<Data>> {
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     read.retain(|(_, stored)| !matches!(stored, Stored::File(data) if data.strong_count() == 0));
