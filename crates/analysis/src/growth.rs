@@ -83,7 +83,7 @@ pub(crate) fn theil_sen_interval(points: &[(f64, f64)], tail: f64, memory: f64) 
     let half = slopes.len() as f64 / 2.0;
     let reach = (half - left_out(points.len(), tail)? as f64) * ((1.0 + memory) / (1.0 - memory)).sqrt();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative")]
-    let ends = (reach <= half).then(|| (half - reach) as usize)?;
+    let ends = (reach <= half).then_some((half - reach) as usize)?;
     Some((*slopes.get(ends)?, *slopes.get(slopes.len().checked_sub(1 + ends)?)?))
 }
 

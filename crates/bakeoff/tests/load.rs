@@ -164,7 +164,6 @@ fn ends_cleanly_by(signal: Signal) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a time between two signals, which no load measures")]
 fn ctrl_c_ends_a_load_that_waits_for_its_data() {
     let lab = Lab::new();
     let pipe = lab.path("pipe");

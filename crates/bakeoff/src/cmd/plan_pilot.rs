@@ -67,13 +67,14 @@ pub(crate) fn measured(plan: &Plan, time: Duration, alone: Exclusive) -> anyhow:
     let measured_s = f64::from(pilot.estimate().cells_per_series) * pilot.measure().as_secs_f64();
     // The pilot's warm-ups last the plan's minimum, and are not judged.
     let warmup = plan.warmup();
-    let more_s = f64::from(pilot.estimate().cells_per_series) * (warmup.least() - warmup.min).as_secs_f64();
+    let more_s = f64::from(pilot.estimate().cells_per_series)
+        * warmup.least().saturating_sub(warmup.min).as_secs_f64();
     let longest = warmup.max.filter(|_| warmup.is_judged()).unwrap_or(warmup.least());
     let cost = Cost {
         of_series_s: (took_s / series - measured_s).max(0.0) + more_s,
         configurations: estimate.configurations,
         trials: u32::try_from(plan.cells().len()).expect("check limits the number of trials"),
-        warm_up_more_s: (longest - warmup.least()).as_secs_f64(),
+        warm_up_more_s: longest.saturating_sub(warmup.least()).as_secs_f64(),
     };
     Ok(Pilot { noise, cost })
 }
