@@ -118,7 +118,7 @@ pub(crate) fn neighbors(residuals: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// That autocorrelation of `n` residuals without its bias: it lies (2 + 4 phi) / n too low.
+/// Autocorrelation of `n` residuals without its bias, which is -(2 + 4 phi) / n.
 ///
 /// # Source
 ///

@@ -114,7 +114,8 @@ pub struct Estimate {
     /// Correlation of the log ratios of neighboring blocks, if it is clearly over 0: the ratio changes over
     /// the blocks, and all intervals allow for that.
     pub neighbors: Option<f64>,
-    /// Correlation that is notable but not clear in so few blocks: if it is real, all intervals are too narrow.
+    /// Correlation that is notable but not clear in so few blocks: if it is real, all intervals are too
+    /// narrow.
     pub unclear: Option<f64>,
     /// Number of blocks.
     pub blocks: u32,
@@ -487,8 +488,8 @@ mod tests {
         assert!(needed(0.1, 1.0).is_err());
     }
 
-    /// Log ratios of a command that is 10 % slower and wanders (0.9): the number of blocks that 60 of them ask
-    /// for decides most comparisons of as many blocks.
+    /// Log ratios of a command that is 10 % slower and wanders (0.9): the number of blocks that 60 of them
+    /// ask for decides most comparisons of as many blocks.
     #[test]
     fn blocks_needed_of_a_ratio_that_wanders_are_enough() {
         let drawn = |seed: u64, n: usize| -> Vec<f64> {

@@ -80,8 +80,8 @@ fn can_claim(design: &Design) -> bool {
 pub(crate) struct Truth {
     /// Mean log ratio, without its sign.
     pub(crate) mean: f64,
-    /// Standard deviation of a block's log ratio; of blocks that resemble each other, that of independent ones
-    /// with the same error of the mean.
+    /// Standard deviation of a block's log ratio; of blocks that resemble each other, that of independent
+    /// ones with the same error of the mean.
     pub(crate) sd: f64,
     /// Degrees of freedom that a block adds: 1 if blocks are independent.
     pub(crate) df_of_a_block: f64,

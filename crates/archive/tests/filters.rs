@@ -7,9 +7,10 @@ mod example;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use bakeoff_archive::{Archive, Filter, JournalEvent, PartOf, Step, Traits};
+use bakeoff_archive::{Archive, ArchiveError, Filter, JournalEvent, PartOf, Step, Traits};
 use example::Dice;
-use record::run::{Run, RunHeader, RunId, RunKind};
+use record::clock::WallAnchor;
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::target::Target;
 
 fn archive() -> (tempfile::TempDir, Archive) {
@@ -119,4 +120,48 @@ fn verdicts_are_those_of_a_version_and_of_a_journal() {
     };
     archive.journal(id).unwrap().append(&event).unwrap();
     assert_eq!(archive.verdicts("1.0").unwrap(), BTreeMap::new(), "it is resumed: its verdict may change");
+}
+
+#[test]
+fn runs_are_found_by_name_beginning_and_filter() {
+    let (_folder, archive) = archive();
+    let mut dice = Dice(14);
+    let mut runs: Vec<Run> = (0..12).map(|_| example::run(&mut dice)).collect();
+    runs.sort_by_key(|r| r.header.id);
+    for (i, run) in runs.iter_mut().enumerate() {
+        run.header.title = format!("Title {i}");
+        run.header.labels = [("machine".to_owned(), format!("m{}", i % 2))].into();
+        archive.begin(&run.header).unwrap().seal(run).unwrap();
+    }
+    let newest: Vec<RunId> = archive.list(&Filter::default()).unwrap().iter().map(|l| l.header.id).collect();
+    assert_eq!(newest, runs.iter().rev().map(|r| r.header.id).collect::<Vec<_>>());
+    let now_ns = WallAnchor::now().unix_ns.cast_signed();
+    let is_past = |run: &&Run| run.header.anchor.unix_ns.cast_signed() <= now_ns;
+    let latest = runs.iter().rev().find(is_past).unwrap_or(&runs[11]).header.id;
+    assert_eq!(archive.find("latest").unwrap(), latest);
+    for run in &runs {
+        let name = run.header.id.to_string();
+        assert_eq!(archive.find(&name).unwrap(), run.header.id);
+        assert_eq!(archive.find(&name.to_lowercase()[..25]).unwrap(), run.header.id);
+    }
+    assert!(matches!(archive.find("0"), Err(ArchiveError::Ambiguous { count: 12, .. })));
+    for text in ["", "Z", "latest run", "%", "0_"] {
+        assert!(matches!(archive.find(text), Err(ArchiveError::NotFound { .. })), "{text}");
+    }
+    let count = |filter: Filter| archive.list(&filter).unwrap().len();
+    let label = |value: Option<&str>| vec![("machine".to_owned(), value.map(str::to_owned))];
+    assert_eq!(count(Filter { labels: label(Some("m1")), ..Filter::default() }), 6);
+    assert_eq!(count(Filter { labels: label(None), ..Filter::default() }), 12);
+    assert_eq!(count(Filter { labels: vec![("other".into(), None)], ..Filter::default() }), 0);
+    assert_eq!(count(Filter { text: Some("tITLE 11".into()), ..Filter::default() }), 1);
+    assert_eq!(count(Filter { part_of: PartOf::Nothing, ..Filter::default() }), 12);
+    assert_eq!(count(Filter { part_of: PartOf::Bakeoff(newest[0]), ..Filter::default() }), 0);
+    for kind in RunKind::ALL {
+        let expected = runs.iter().filter(|r| r.header.kind == *kind).count();
+        assert_eq!(count(Filter { kind: Some(*kind), ..Filter::default() }), expected);
+    }
+    for state in RunState::ALL {
+        let expected = runs.iter().filter(|r| r.header.state == *state).count();
+        assert_eq!(count(Filter { state: Some(*state), ..Filter::default() }), expected);
+    }
 }

@@ -86,7 +86,7 @@ fn a_gate_that_cannot_be_answered_is_refused_before_the_first_trial() {
         assert_eq!(ended.code, Some(2), "{}", ended.err);
         assert!(ended.err.contains(said), "{}", ended.err);
     };
-    refused(&["--gate", "p99.9 <= 20ms"], "`p99.9` is not a metric of bake-offs");
+    refused(&["--gate", "p95 <= 20ms"], "`p95` is not a metric of bake-offs");
     refused(&["--gate", "p99 <= 20/s"], "the limit of p99 must be a time such as 20ms");
     refused(&["--gate", "p99 <= 20ms", "--quick"], "cannot be used with");
     refused(&["--junit", "/nonexistent/junit.xml"], "a folder that does not exist");

@@ -1,5 +1,5 @@
-//! Runs with more numbers over time than any load has, in an archive from elsewhere, and a bake-off of hundreds
-//! of trials: every command that reads them stays below 300 MB, and says what it leaves out.
+//! Runs with more numbers over time than any load has, in an archive from elsewhere, and a bake-off of
+//! hundreds of trials: every command that reads them stays below 300 MB, and says what it leaves out.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

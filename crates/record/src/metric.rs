@@ -115,8 +115,9 @@ impl Metric {
 
     /// Fewest events of a trial for which the metric is judged.
     ///
-    /// 10,000 events leave 100 beyond their p99, and 100,000 as many beyond their p99.9. With fewer, the bias of a sample's p99 depends on the number
-    /// of events, so it differs between a slower and a faster configuration.
+    /// 10,000 events leave 100 beyond their p99, and 100,000 as many beyond their p99.9. With fewer, the bias
+    /// of a sample's percentile depends on the number of events, so it differs between a slower and a faster
+    /// configuration.
     pub fn events_min(self) -> u64 {
         match self {
             Self::P99 => 10_000,

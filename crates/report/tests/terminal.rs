@@ -321,6 +321,7 @@ fn a_flood_of_outages_is_summed() {
     assert!(told.contains("for 500 ms, 1 event affected"), "{told}");
     load.unlisted_outages = UnlistedOutages { count: 7_000, for_s: 0.7 };
     let told = at_every_width(|out, style| in_both(out, &load, &unwatched(), style));
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         told.contains("495 events affected; and 7,000 shorter and older ones, 700 ms together"),
         "{told}"

@@ -14,8 +14,8 @@ use hyper::body::{Frame, SizeHint};
 use nix::libc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limits while a run or a bake-off is read, in bytes. A page copies numbers over time of its run, which takes
-/// half as much again. A bake-off of 300 trials takes less than its limit.
+/// Limits while a run or a bake-off is read, in bytes. A page copies numbers over time of its run, which
+/// takes half as much again. A bake-off of 300 trials takes less than its limit.
 pub(crate) const OF_READING: MemoryMax = MemoryMax { of_run: 120_000_000, of_bakeoff: 190_000_000 };
 /// Long answers and bodies in memory at a time, in bytes.
 pub(crate) const MESSAGES_BYTES_MAX: usize = 16 << 20;

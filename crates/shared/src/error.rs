@@ -25,7 +25,7 @@ pub enum SharedError {
     /// The index refuses.
     #[error("cannot use the index in PostgreSQL")]
     Index(#[from] tokio_postgres::Error),
-    /// No connection to the index can be opened.
+    /// Failure to open a connection to the index.
     #[error("cannot connect to the index in PostgreSQL")]
     Unreachable(#[source] io::Error),
     /// The database has no tables.

@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Of drifts large enough that nearly all are found: the interval of one that is just found is biased.
+    /// Drifts large enough that nearly all are found: the interval of one that is just found is biased.
     #[test]
     fn the_interval_of_a_drift_holds_the_true_one() {
         let series = std::env::var("BAKEOFF_SIMULATE").ok().and_then(|n| n.parse().ok()).unwrap_or(300_u64);
