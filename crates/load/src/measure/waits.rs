@@ -5,8 +5,7 @@
 //!
 //! Reading the account is a system call of about a microsecond. So it is read after an event that lasted for
 //! [`READ_NS_MIN`], since a shorter one holds no such wait, and once in [`READ_NS_MAX`] beside, since short
-//! waits add up. Read once in 100 us, it cost SQLite with four threads on two CPUs 30 % of its rate: each
-//! call is a chance to lose the CPU, and the threads then queue for SQLite's locks.
+//! waits add up.
 
 use crate::measure::client::OwnAccount;
 
