@@ -217,7 +217,7 @@ impl RunWriter {
     ///
     /// # Errors
     ///
-    /// It cannot be written, or would be longer than what is read.
+    /// The file cannot be written, or is longer than the limit of the reader.
     fn write_manifest(&mut self, run: &Run) -> Result<String, ArchiveError> {
         let manifest = Manifest::of(run, self.files.clone());
         let text = masking::mask(document(&manifest), run.load.as_ref().map(|l| &l.settings.target));

@@ -1,5 +1,5 @@
 //! The functions behind a difference, as a user sees them: a server that takes 20 % more time in one of its
-//! functions. They need root, BTF, control groups of version 2 and a C compiler, and name what is absent.
+//! functions. They need root, BTF, control groups of version 2 and a C compiler; without one, they name it.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 

@@ -176,7 +176,7 @@ fn write(
     held: (OwnedSemaphorePermit, oneshot::Sender<()>),
 ) {
     let written = archive.export(id, format, &mut parts);
-    // The run is no longer in memory. The client has some time for the last parts.
+    // The run is no longer in memory. The client has a limited time to read the last parts.
     memory::trim();
     drop(held);
     let part = std::mem::take(&mut parts.part);

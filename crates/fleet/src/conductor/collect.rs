@@ -103,7 +103,7 @@ impl Conductor<'_> {
             }
             let offset = received.read_from();
             if let Some(part) = self.read(index, SpoolFile::Slices, offset).await {
-                // After the last part, what is missing is nowhere.
+                // The last part has been read: missing lines are lost.
                 if self.members[index].received.take_bytes(&part).is_err() || is_last(&part) {
                     return;
                 }

@@ -144,7 +144,7 @@ struct Reading {
     texts: BTreeSet<SharedText>,
     /// The beginning of a line.
     line: Vec<u8>,
-    /// Reason that there is no observation.
+    /// Reason for the missing observation.
     failed: Option<Missing>,
 }
 

@@ -105,7 +105,7 @@ impl Helper {
 }
 
 impl<'a> Conductor<'a> {
-    /// The limit for the next agent. The first request ends the load, the second what is read after it.
+    /// The limit for the next agent. The first request to stop ends the load, the second the reading.
     pub(super) fn limit(&self) -> Limit<'a> {
         Limit::new(self.fleet.stop, StopLevel::Now)
     }
